@@ -1,0 +1,59 @@
+// The front end's whole surface: a model on disk (HF directory, config file, GGUF file, llmc's own description) becomes a module in the IR, a source of its
+// weights and the tables of its tokenizer.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/diag.h"
+#include "ir/module.h"
+#include "ir/weights.h"
+
+namespace llmc {
+
+struct ModelOptions {
+  std::string model;                        // path: directory, *.json, *.gguf
+  std::string weights;                      // "": beside the description; PATH; "random:SEED"
+  bool no_weights = false;                  // for inspection only
+  bool no_tokenizer = false;
+  int64_t context = 0;                      // 0: the smaller of the model's maximum and 8192
+  int64_t chunk = 256;                      // largest prefill call
+  std::string kv_type = "f16";              // f16 | f32
+  std::string activations;                  // "": q8 for block weights, f32 for float weights; q8 | f32
+  std::string quantize;                     // "": as stored; q8_0 | q4_0 for float matrices
+  std::vector<std::string> allow_unknown;   // config keys to pass over
+  DiagSink sink;                            // warnings
+};
+
+// What a plan keeps beside code and weights. Field by field in runtime/plan.h's manifest.
+struct GenerationDefaults {
+  std::vector<int32_t> stop_ids;
+  std::optional<int32_t> bos_id;
+  bool add_bos = false;
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<int32_t> top_k;
+  bool do_sample = false;
+};
+
+struct InputHash {
+  std::string role;    // "config", "weights", "weights-00002", "tokenizer", ...: never a file name
+  std::string path;    // for hashing at compile time; not stored
+};
+
+struct Model {
+  Module module;                                // after = import
+  std::shared_ptr<const WeightSource> weights;  // null with no_weights
+  std::string tokenizer;                        // the plan's tokenizer section (runtime/tokenizer.h); empty: none
+  std::string chat_template;                    // as found; empty: none
+  GenerationDefaults generation;
+  std::vector<InputHash> inputs;
+};
+Model LoadModel(const ModelOptions& options);
+
+// The flat description (JSON, itself valid input), and the report (parameters by part, KV bytes per token, multiply-adds and bytes for decode and a prefill).
+std::string DescribeModel(const ModelOptions& options);
+std::string ReportModel(const ModelOptions& options, int64_t prefill);
+
+}  // namespace llmc

@@ -1,0 +1,173 @@
+// The IR in memory: a module holds options, dims, globals (weights, consts, states) and functions; a function is a list of ops on values (flat SSA).
+// Everything here is what ir/text.h prints; nothing else exists. Plain data: passes edit it, ir/verify.h checks it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ir/op_kind.h"
+#include "ir/type.h"
+
+namespace llmc {
+
+// Text: true | 12 | 1e-05 | identifier | [S, 32, 64] or [a, b]. A float always prints with '.', 'e', "inf" or "nan" in it, an int never.
+using AttrValue = std::variant<bool, int64_t, float, std::string, std::vector<Dim>>;
+
+// Attributes in the order in which they print. Few per op, so a vector.
+class Attrs {
+ public:
+  const AttrValue* Find(std::string_view name) const;
+  void Set(std::string_view name, AttrValue value);  // replaces in place, or appends
+  void Erase(std::string_view name);
+  // The verifier has checked presence and type against the op's record, so a miss is an internal error.
+  int64_t Int(std::string_view name) const;
+  float F32(std::string_view name) const;
+  bool Bool(std::string_view name) const;
+  const std::string& Ident(std::string_view name) const;
+  const std::vector<Dim>& List(std::string_view name) const;
+  int64_t IntOr(std::string_view name, int64_t otherwise) const;
+  const std::vector<std::pair<std::string, AttrValue>>& all() const { return list_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> list_;
+};
+
+struct DimRange {
+  std::string symbol;
+  int64_t min = 1;
+  int64_t max = 1;
+  bool operator==(const DimRange&) const = default;
+};
+
+enum class RecipeKind : uint8_t {
+#define RECIPE(name, text) name,
+#include "ir/recipes.def"
+#undef RECIPE
+};
+std::string_view RecipeText(RecipeKind kind);
+std::optional<RecipeKind> RecipeFromText(std::string_view text);
+
+// How a const is made (ir/recipes.def): never nested; inputs are globals of kind Weight or Const.
+struct Recipe {
+  RecipeKind kind{};
+  std::vector<int> inputs;  // indices into Module::globals
+  Attrs attrs;
+  bool operator==(const Recipe&) const = default;
+};
+
+enum class GlobalKind : uint8_t { Weight, Const, State };
+
+// A module-level tensor, printed with `$`.
+//   weight  read from the model's files, in its stored type
+//   const   computed at compile time
+//   state   lives across calls (KV cache); attrs e.g. {kind = kv, window = none}
+struct Global {
+  GlobalKind kind{};
+  Name name;
+  Type type;
+  Recipe recipe;                  // Const
+  Attrs attrs;                    // State
+  std::optional<int64_t> offset;  // bytes in the plan's weight section (weights and consts that are used) or in the state region; set by plan-memory
+  int line = 0;                   // in the text it was parsed from; 0: none
+};
+
+// Who computes which part of an op (DESIGN section 6, plan-schedule).
+//   all    every thread computes all of it (into its private copy)
+//   one    thread 0 alone
+//   tiles  the result's columns (innermost dim) in units of 16 * grain
+//   heads  heads in units of `grain`
+//   keys   (kv head, group of 64 keys) pairs
+//   rows   rows (S), in units of `grain`
+enum class Over : uint8_t { All, One, Tiles, Heads, Keys, Rows };
+std::string_view OverText(Over over);
+std::optional<Over> OverFromText(std::string_view text);
+
+// Attributes fn, step, over, grain of any op, set by plan-schedule. fn: ops with one number are one kernel function; step: interval between barriers.
+struct Schedule {
+  int fn = 0;
+  int step = 0;
+  Over over = Over::All;
+  int64_t grain = 1;
+  bool operator==(const Schedule&) const = default;
+};
+
+// Where a value lives, set by plan-schedule (space) and plan-memory (offset). Printed after its type: "shared", "private+128", "none".
+enum class Space : uint8_t { None, Shared, Private };
+struct Placement {
+  Space space = Space::None;
+  int64_t offset = -1;  // bytes; -1: not planned yet
+  bool operator==(const Placement&) const = default;
+};
+
+using ValueId = int32_t;
+struct Value {
+  Name name;
+  Type type;
+  std::optional<Placement> at;
+};
+
+// `%v` (a value of the function) or `$g` (a global of the module).
+struct Operand {
+  bool is_global = false;
+  int32_t index = -1;  // ValueId, or index into Module::globals
+  static Operand Local(ValueId v) { return {false, v}; }
+  static Operand OfGlobal(int g) { return {true, g}; }
+  bool operator==(const Operand&) const = default;
+  auto operator<=>(const Operand&) const = default;
+};
+
+struct Op {
+  OpKind kind{};
+  std::vector<Operand> operands;
+  Attrs attrs;
+  std::vector<ValueId> results;
+  std::optional<Schedule> schedule;
+  int line = 0;  // in the text it was parsed from; 0: none
+};
+
+// func @decode(%tokens: i32[S], %pos: i32, %total: i32) where S = 1..1 { ... }
+// Parameters, always: tokens i32[S], pos i32[] (position of tokens[0]), total i32[] (length of the sequence the call belongs to).
+// Returns logits f32[rows, vocab], rows being S or 1.
+struct Func {
+  std::string name;
+  std::vector<ValueId> params;
+  std::vector<DimRange> dims;  // narrower ranges of the module's symbols
+  std::vector<Value> values;   // params first, then results in the order of their ops
+  std::vector<Op> ops;
+  std::vector<Operand> returns;
+};
+
+struct Module {
+  std::string name;
+  Attrs options;  // after, numerics, context, kv_type, activations, chunk, ...: all that changes bytes (ir/README.md)
+  std::vector<DimRange> dims;
+  std::vector<Global> globals;
+  std::vector<Func> funcs;
+
+  int FindGlobal(const Name& global_name) const;  // -1: none; linear
+  Func* FindFunc(std::string_view func_name);
+  const Func* FindFunc(std::string_view func_name) const;
+};
+
+// Type of an operand; for a global its own type (a state's Type has `state` set to its index).
+const Type& TypeOf(const Module& module, const Func& func, Operand operand);
+// Appends a value with a fresh name (suffix raised until it is unique in the function).
+ValueId AddValue(Func& func, Name name, Type type);
+// A global name that is free: `name`, or with its suffix raised.
+Name FreshGlobalName(const Module& module, Name name);
+// uses[v] = number of reads of value v by operands and returns.
+std::vector<int> CountUses(const Func& func);
+void ReplaceUses(Func& func, ValueId from, Operand to);
+// Index of the op that defines each value; -1 for parameters.
+std::vector<int> DefiningOps(const Func& func);
+// Drops values that no op defines, params excepted, and renumbers; call after erasing ops. Order of values becomes definition order.
+void CompactValues(Func& func);
+// Drops globals that nothing uses (weights too) and renumbers.
+void CompactGlobals(Module& module);
+
+}  // namespace llmc

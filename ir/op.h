@@ -1,0 +1,93 @@
+// The op record: one per line of ir/ops.def, defined in ir/ops/<family>.cpp. Parser, printer, verifier, interpreter, cost report and schedule are generic
+// over these records; a kind without a record does not link.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace llmc {
+
+enum class AttrType : uint8_t { Bool, Int, F32, Ident, List };
+
+struct AttrDef {
+  std::string_view name;
+  AttrType type{};
+  bool required = true;
+  std::optional<AttrValue> otherwise;               // value when absent (then `required` is false); an attribute equal to it is not printed
+  std::vector<std::string_view> choices = {};       // Ident: the values allowed
+};
+
+struct OperandDef {
+  std::string_view name;
+  bool optional = false;  // only trailing operands
+};
+
+// One way to divide an op among threads. reads[i] says what a unit reads of operand i: 'o' its own part (operand divided the same way), 'w' all of it.
+struct Division {
+  Over over{};
+  std::string_view reads;
+};
+
+// Work of one call, for `describe`, `--remarks` and schedules. Multiply-adds, and bytes that must be read once.
+struct Cost {
+  double weight_macs = 0;     // with weights
+  double attention_macs = 0;  // with cached keys and values
+  double weight_bytes = 0;
+  double state_bytes = 0;
+};
+
+struct InferContext {
+  const Module& module;
+  const Func& func;
+  const Op& op;
+  std::vector<Type> operand_types;
+  // Throws InputError ConstraintViolated "linear: weight dim 1 is 2560, input has 2048 (C2)". `label` is the constraint's label in ir/README.md.
+  [[noreturn]] void Fail(std::string_view label, const std::string& message) const;
+  const Type& operand(size_t i) const { return operand_types[i]; }
+  bool has(size_t i) const { return i < operand_types.size(); }
+};
+
+// A tensor in memory: `type` has constant dims only.
+struct Tensor {
+  Type type;
+  std::byte* data = nullptr;
+  int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0].value; }
+  template <class T>
+  T* as() const { return reinterpret_cast<T*>(data); }
+};
+
+struct EvalContext {
+  const Op& op;
+  const std::vector<Tensor>& operands;
+  const std::vector<Tensor>& results;  // storage is there; a state result shares its operand's storage
+  int threads = 1;
+};
+
+struct OpDef {
+  std::string_view summary;
+  std::vector<OperandDef> operands;
+  std::vector<AttrDef> attrs;
+  std::vector<std::string_view> results;  // names; a trailing "..." name means one or more (linear's split)
+  bool is_view = false;                   // the result shares its first operand's storage (reshape)
+  bool appends_state = false;             // the first operand is a state and the result is its new value
+  std::vector<Type> (*infer)(const InferContext&) = nullptr;  // constraints C1.. of ir/README.md, then result types
+  void (*eval)(const EvalContext&) = nullptr;                 // obvious scalar code; the definition to the bit
+  Cost (*cost)(const InferContext&, int64_t rows, int64_t total) = nullptr;  // nullptr: no work worth counting
+  std::vector<Division> divisions;
+};
+
+const OpDef& DefOf(OpKind kind);
+std::string_view OpText(OpKind kind);
+std::optional<OpKind> OpFromText(std::string_view text);
+
+// Result types of an op whose operands and attrs are set; throws InputError with the op's line as place.
+std::vector<Type> Infer(const Module& module, const Func& func, const Op& op);
+// The attribute, or its record's default.
+AttrValue AttrOf(const Op& op, std::string_view name);
+// Builds an op at the end of func: infers, adds results called `names` (made unique), returns their ids.
+std::vector<ValueId> Append(const Module& module, Func& func, OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names);
+
+}  // namespace llmc

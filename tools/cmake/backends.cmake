@@ -1,0 +1,10 @@
+# The backends layer and, when LLVM is wanted, the kernels' bitcode (backends/llvm/kernels) that it embeds.
+file(GLOB BACKEND_SOURCES CONFIGURE_DEPENDS backends/*.cpp backends/reference/*.cpp)
+set(BACKEND_PRIVATE fmt::fmt OpenSSL::Crypto)
+if(LLMC_LLVM AND EXISTS ${CMAKE_SOURCE_DIR}/tools/cmake/llvm.cmake)
+  include(tools/cmake/llvm.cmake)
+endif()
+llmc_layer(backends USES ir plan SOURCES ${BACKEND_SOURCES} PRIVATE ${BACKEND_PRIVATE})
+if(COMMAND llmc_use_llvm)
+  llmc_use_llvm(llmc_backends)
+endif()

@@ -1,0 +1,1 @@
+# llmc, the compiler's command line.
