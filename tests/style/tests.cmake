@@ -1,1 +1,2 @@
-add_test(NAME style COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/tests/style/style.cmake)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME style COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/style/style.py ${CMAKE_SOURCE_DIR})

@@ -1,0 +1,35 @@
+"""Rules of the tree that a program can check. Usage: style.py ROOT; prints what is wrong and exits with 1.
+
+No source file over 1,000 lines; a first line that says what the file is for; nothing left open; no compiled code that compares with a preset's name
+(frontend/arch/*.json): code branches on choices, architectures are data; every Markdown link to a file of the tree leads somewhere.
+"""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+folders = ["ir", "frontend", "passes", "backends", "runtime", "tools", "tests"]
+presets = [path.stem for path in (root / "frontend" / "arch").glob("*.json")]
+bad = []
+for folder in folders:
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix not in {".cpp", ".h", ".def", ".py"}:
+            continue
+        name, text = path.relative_to(root).as_posix(), path.read_text()
+        if text.count("\n") > 1000:
+            bad.append(f"{name}: {text.count(chr(10))} lines, at most 1000")
+        if path.suffix != ".py" and not text.startswith("//"):
+            bad.append(f"{name}: the first line is no comment that says what the file is for")
+        if name != "tests/style/style.py" and re.search(r"\b(TODO|FIXME|XXX)\b", text):
+            bad.append(f"{name}: something is left open")
+        if folder not in {"tests", "tools"} and path.suffix in {".cpp", ".h"}:
+            for preset in presets:
+                if re.search(rf'arch\w*\s*[!=]=\s*"{preset}"', text):
+                    bad.append(f"{name}: branches on the architecture {preset}")
+for path in [root / "README.md", *(p for f in folders for p in (root / f).rglob("*.md"))]:
+    if path.exists():
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            if not (path.parent / link).exists():
+                bad.append(f"{path.relative_to(root)}: no such file: {link}")
+print("\n".join(bad) or "style: nothing to say")
+sys.exit(bool(bad))
