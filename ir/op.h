@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/diag.h"
 #include "ir/module.h"
 
 namespace llmc {
@@ -24,6 +25,16 @@ struct OperandDef {
   std::string_view name;
   bool optional = false;  // only trailing operands
 };
+
+const AttrDef* FindAttr(const std::vector<AttrDef>& defs, std::string_view name);  // nullptr: none
+bool HasType(const AttrValue& value, AttrType type);
+std::string_view AttrTypeText(AttrType type);
+struct AttrFault {
+  DiagKind kind{};  // UnknownAttribute or BadAttribute
+  std::string message;
+};
+// What is wrong with attributes against their definitions; nullopt: nothing. Serves ops and recipes.
+std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const Attrs& attrs);
 
 // One way to divide an op among threads. reads[i] says what a unit reads of operand i: 'o' its own part (operand divided the same way), 'w' all of it.
 struct Division {
@@ -78,6 +89,11 @@ struct OpDef {
   Cost (*cost)(const InferContext&, int64_t rows, int64_t total) = nullptr;  // nullptr: no work worth counting
   std::vector<Division> divisions;
 };
+
+// The records, one per kind: `const OpDef kEmbedDef = {...};` in ir/ops/.
+#define OP(name, text) extern const OpDef k##name##Def;
+#include "ir/ops.def"
+#undef OP
 
 const OpDef& DefOf(OpKind kind);
 std::string_view OpText(OpKind kind);

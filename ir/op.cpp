@@ -1,0 +1,125 @@
+// The table of op records, and what is generic over them: checks of operand counts and attributes, inference, building.
+#include "ir/op.h"
+
+#include <iterator>
+
+#include "ir/diag.h"
+
+namespace llmc {
+namespace {
+
+constexpr const OpDef* kDefs[] = {
+#define OP(name, text) &k##name##Def,
+#include "ir/ops.def"
+#undef OP
+};
+constexpr std::string_view kTexts[] = {
+#define OP(name, text) text,
+#include "ir/ops.def"
+#undef OP
+};
+
+[[noreturn]] void FailAt(const Op& op, DiagKind kind, const std::string& message) {
+  Fail(kind, {"", op.line > 0 ? std::to_string(op.line) : ""}, std::string(OpText(op.kind)) + ": " + message);
+}
+
+// Operand count, and attributes known, present, typed and among the choices, so that `infer` may read them.
+void CheckForm(const Op& op, const OpDef& def) {
+  size_t required = 0;
+  for (const OperandDef& operand : def.operands) required += operand.optional ? 0 : 1;
+  if (op.operands.size() < required || op.operands.size() > def.operands.size()) {
+    std::string range = std::to_string(required);
+    if (def.operands.size() > required) range += " to " + std::to_string(def.operands.size());
+    FailAt(op, DiagKind::TypeMismatch, "takes " + range + " operands, has " + std::to_string(op.operands.size()));
+  }
+  if (std::optional<AttrFault> fault = FindAttrFault(def.attrs, op.attrs)) FailAt(op, fault->kind, fault->message);
+}
+
+}  // namespace
+
+const OpDef& DefOf(OpKind kind) { return *kDefs[static_cast<size_t>(kind)]; }
+
+std::string_view OpText(OpKind kind) { return kTexts[static_cast<size_t>(kind)]; }
+
+std::optional<OpKind> OpFromText(std::string_view text) {
+  for (size_t i = 0; i < std::size(kTexts); ++i) {
+    if (kTexts[i] == text) return static_cast<OpKind>(i);
+  }
+  return std::nullopt;
+}
+
+const AttrDef* FindAttr(const std::vector<AttrDef>& defs, std::string_view name) {
+  for (const AttrDef& def : defs) {
+    if (def.name == name) return &def;
+  }
+  return nullptr;
+}
+
+bool HasType(const AttrValue& value, AttrType type) { return value.index() == static_cast<size_t>(type); }
+
+std::string_view AttrTypeText(AttrType type) {
+  static constexpr std::string_view kTypes[] = {"true or false", "an integer", "a float", "an identifier", "a list"};
+  return kTypes[static_cast<size_t>(type)];
+}
+
+std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const Attrs& attrs) {
+  for (const auto& [name, value] : attrs.all()) {
+    const AttrDef* def = FindAttr(defs, name);
+    if (def == nullptr) return AttrFault{DiagKind::UnknownAttribute, "unknown attribute '" + name + "'"};
+    const std::string quoted = "attribute '" + name + "'";
+    if (!HasType(value, def->type)) {
+      return AttrFault{DiagKind::BadAttribute, quoted + " must be " + std::string(AttrTypeText(def->type))};
+    }
+    if (def->choices.empty()) continue;
+    const std::string& ident = std::get<std::string>(value);
+    std::string choices;
+    bool found = false;
+    for (std::string_view choice : def->choices) {
+      found = found || choice == ident;
+      choices += (choices.empty() ? "" : ", ") + std::string(choice);
+    }
+    if (!found) {
+      return AttrFault{DiagKind::BadAttribute, quoted + " is '" + ident + "', must be one of " + choices};
+    }
+  }
+  for (const AttrDef& def : defs) {
+    if (def.required && attrs.Find(def.name) == nullptr) {
+      return AttrFault{DiagKind::BadAttribute, "attribute '" + std::string(def.name) + "' is missing"};
+    }
+  }
+  return std::nullopt;
+}
+
+void InferContext::Fail(std::string_view label, const std::string& message) const {
+  FailAt(op, DiagKind::ConstraintViolated, message + " (" + std::string(label) + ")");
+}
+
+std::vector<Type> Infer(const Module& module, const Func& func, const Op& op) {
+  const OpDef& def = DefOf(op.kind);
+  CheckForm(op, def);
+  InferContext context{module, func, op, {}};
+  for (const Operand& operand : op.operands) context.operand_types.push_back(TypeOf(module, func, operand));
+  return def.infer(context);
+}
+
+AttrValue AttrOf(const Op& op, std::string_view name) {
+  if (const AttrValue* value = op.attrs.Find(name)) return *value;
+  const AttrDef* def = FindAttr(DefOf(op.kind).attrs, name);
+  LLMC_CHECK(def != nullptr && def->otherwise.has_value(), "no default for attribute " + std::string(name));
+  return *def->otherwise;
+}
+
+std::vector<ValueId> Append(const Module& module, Func& func, OpKind kind, std::vector<Operand> operands, Attrs attrs,
+                            std::vector<Name> names) {
+  Op op{kind, std::move(operands), std::move(attrs), {}, std::nullopt};
+  std::vector<Type> types = Infer(module, func, op);
+  LLMC_CHECK(names.size() == types.size(), std::string(OpText(kind)) + ": one name per result");
+  for (size_t i = 0; i < types.size(); ++i) {
+    op.results.push_back(AddValue(func, std::move(names[i]), std::move(types[i])));
+  }
+  std::vector<ValueId> results = op.results;
+  func.ops.push_back(std::move(op));
+  return results;
+}
+
+}  // namespace llmc
