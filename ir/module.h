@@ -82,8 +82,9 @@ struct Global {
 //   tiles  the result's columns (innermost dim) in units of 16 * grain
 //   heads  heads in units of `grain`
 //   keys   (kv head, group of 64 keys) pairs
-//   rows   rows (S), in units of `grain`
-enum class Over : uint8_t { All, One, Tiles, Heads, Keys, Rows };
+//   rows   rows (S), in units of `grain`; thread t takes a contiguous range, as with tiles and heads
+//   queries  (kv head, block of `grain` rows) pairs, dealt out one by one (causal attention costs more for later rows)
+enum class Over : uint8_t { All, One, Tiles, Heads, Keys, Rows, Queries };
 std::string_view OverText(Over over);
 std::optional<Over> OverFromText(std::string_view text);
 
