@@ -1,0 +1,101 @@
+"""Writes the golden models: tiny random weights and their logits in float64 by transformers, checked by a second reference.
+
+    tools/venv tools/golden/make.py [--out tests/data/golden] [--only NAME ...] [--list]
+
+Per model, in OUT/NAME:
+  config.json                    in the spelling of transformers 4 or 5
+  model.safetensors              or shards with model.safetensors.index.json
+  golden.json                    prompt: ids; rows: the positions whose logits are kept; greedy: the ids that follow the prompt, margins: first minus
+                                 second logit at each of them; model of errors: NMSE against f64 that numpy reaches in f32, and in f32 with an f16 cache
+  logits.npy                     NPY 1.0, f32 [rows, vocab]: float64 logits rounded once (an NMSE of about 1e-15, far below the tests' 1e-9)
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+import reference
+import weights
+from exact import ExactModel
+from variants import VARIANTS, config
+
+AGREEMENT = 1e-12  # largest difference between the two references, relative to the largest logit
+
+
+def prompt_ids(variant):
+    """Ids that visit the whole vocabulary in a fixed scrambled order."""
+    vocab = variant.sizes["vocab"]
+    rng = np.random.default_rng(len(variant.name) + 1000 * variant.prompt)
+    return [int(i) for i in rng.integers(0, vocab, variant.prompt)]
+
+
+def greedy(model, ids, steps):
+    """The ids that follow by argmax and the margin of each choice."""
+    out, margins = [], []
+    for _ in range(steps):
+        last = model.logits(ids + out)[-1]
+        second, first = np.sort(last)[-2:]
+        out.append(int(np.argmax(last)))
+        margins.append(float(first - second))
+    return out, margins
+
+
+def write_npy(path, array):
+    """NPY 1.0, little-endian f32, C order."""
+    with open(path, "wb") as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array, dtype="<f4"), version=(1, 0), allow_pickle=False)
+
+
+def make(variant, folder):
+    """Writes one golden; returns a line about it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cfg = config(variant)
+    (folder / "config.json").write_text(json.dumps(cfg, indent=2) + "\n")
+    weights.write(folder, weights.tensors(variant, cfg), variant.shards)
+
+    ids = prompt_ids(variant)
+    model = ExactModel(folder)
+    logits = model.logits(ids)
+    stored = reference.load(folder)
+    second = reference.forward(cfg, stored, ids)
+    difference = np.abs(logits - second).max() / np.abs(logits).max()
+    if not difference <= AGREEMENT:
+        raise SystemExit(f"{variant.name}: transformers and numpy differ by {difference:.3g} of the largest logit")
+
+    rows = variant.rows or list(range(len(ids)))
+    following, margins = greedy(model, ids, variant.continue_by)
+    f32 = reference.nmse(reference.forward(cfg, stored, ids, np.float32), logits)
+    f16_cache = reference.nmse(reference.forward(cfg, stored, ids, np.float32, np.float16), logits)
+    write_npy(folder / "logits.npy", logits[rows])
+    fields = {"why": variant.why, "prompt": ids, "rows": rows, "greedy": following, "margins": [float(f"{m:.6g}") for m in margins],
+              "nmse_f32": float(f"{f32:.2g}"), "nmse_f16_cache": float(f"{f16_cache:.2g}")}
+    (folder / "golden.json").write_text("{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in fields.items()) + "\n}\n")
+    total = sum(f.stat().st_size for f in folder.iterdir())
+    return (f"{variant.name:20} {total / 1024:6.0f} KB  references {difference:.1e}  f32 {f32:.1e}  f16 cache {f16_cache:.1e}  "
+            f"logits sd {logits.std():.2f}  distinct greedy {len(set(following))}/{len(following)}  least margin "
+            f"{min(margins, default=0):.3f}")
+
+
+def main():
+    """Parses the command line and writes the goldens asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/golden")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="these variants alone")
+    parser.add_argument("--list", action="store_true", help="print the variants and stop")
+    args = parser.parse_args()
+    for variant in VARIANTS:
+        if args.only and variant.name not in args.only:
+            continue
+        if args.list:
+            print(f"{variant.name:20} {variant.why}")
+        else:
+            print(make(variant, args.out / variant.name), flush=True)
+
+
+if __name__ == "__main__":
+    main()
