@@ -1,35 +1,69 @@
-// What every kernel shares: the calling convention and where operands live. Kernels are compiled by clang 19 to bitcode, once per ISA level, and specialised
-// when a model is compiled: trailing int64_t parameters become constants. They call nothing outside this folder: no libc, no libm, no static data.
+// What every kernel shares: the calling convention, where operands live and how work is divided. Kernels are compiled
+// by clang 19 to bitcode, once per ISA level, and specialised when a model is compiled: trailing int64_t parameters
+// become constants. They call nothing outside this folder: no libc, no libm, no static data. kernels.def lists them
+// all.
+//
+// With LLMC_EMULATE the same sources use portable primitives instead of the ISA's (primitives.h) and get C++ linkage in
+// namespace llmc::emulated, so that a test can link both and compare them.
 #pragma once
+#include <cstdint>
+
 #include "runtime/context.h"
 
+#ifdef LLMC_EMULATE
+#define KERNELS_NAMESPACE llmc::emulated
+#define KERNEL __attribute__((visibility("hidden")))
+#else
+#define KERNELS_NAMESPACE llmc::kernels
 #define KERNEL extern "C" __attribute__((visibility("hidden")))
+#endif
 #define INLINE static inline __attribute__((always_inline))
+// The parameters that every kernel begins with.
+#define KERNEL_CALL                                                                                           \
+  [[maybe_unused]] const LlmcContext *c, [[maybe_unused]] uint32_t thread, [[maybe_unused]] uint32_t threads, \
+      [[maybe_unused]] uint32_t rows, const uint64_t *rec
 
-namespace llmc::kernels {
+namespace KERNELS_NAMESPACE {
 
 // Where an operand lives; a constant of the call. The record's word holds the offset in bytes from that base.
-enum Space : long { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
+enum Space : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
 
-INLINE unsigned char* At(const LlmcContext* c, unsigned thread, long space, unsigned long offset) {
+// What the threads divide; the values are those of llmc::Over (ir/module.h).
+enum Over : int64_t { kAll = 0, kOne = 1, kTiles = 2, kHeads = 3, kKeys = 4, kRows = 5 };
+
+// Layouts; the values are those of llmc::Layout (ir/type.h).
+enum Layout : int64_t { kLayoutRows = 0, kTiles16 = 1, kKeys16 = 2, kLayoutHeads = 3 };
+
+// Element types; the values are those of llmc::DType (ir/type.h).
+enum Type : int64_t {
+#define DTYPE(name, text, gguf, block, bytes, cls) k##name,
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+
+INLINE uint8_t* At(const LlmcContext* c, uint32_t thread, int64_t space, uint64_t offset) {
   switch (space) {
-    case kWeights: return const_cast<unsigned char*>(c->weights) + offset;
+    case kWeights: return const_cast<uint8_t*>(c->weights) + offset;
     case kShared: return c->shared + offset;
     case kPrivate: return c->scratch + thread * c->scratch_stride + offset;
     case kStates: return c->states + offset;
-    case kLogits: return reinterpret_cast<unsigned char*>(c->logits) + offset;
-    default: return reinterpret_cast<unsigned char*>(const_cast<int*>(c->tokens)) + offset;
+    case kLogits: return reinterpret_cast<uint8_t*>(c->logits) + offset;
+    default: return reinterpret_cast<uint8_t*>(const_cast<int32_t*>(c->tokens)) + offset;
   }
 }
 
-// Units [begin, end) of `units` that this thread computes. split: 0 every thread all of them, 1 divided, 2 thread 0 alone.
+// Part [begin, end) of `count` items that this thread computes. When `over` is `division`, the items are dealt in units
+// of `grain`, thread t of n taking units U*t/n to U*(t+1)/n; when `over` names another division, this dimension isn't
+// divided and everything is computed.
 struct Range {
-  long begin, end;
+  int64_t begin, end;
 };
-INLINE Range Share(long units, unsigned thread, unsigned threads, long split) {
-  if (split == 0) return {0, units};
-  if (split == 2) return {0, thread == 0 ? units : 0};
-  return {units * thread / threads, units * (thread + 1) / threads};
+INLINE Range Share(int64_t count, int64_t grain, int64_t over, int64_t division, uint32_t thread, uint32_t threads) {
+  if (over == kOne) return {0, thread == 0 ? count : 0};
+  if (over != division) return {0, count};
+  const int64_t units = (count + grain - 1) / grain;
+  const int64_t begin = units * thread / threads * grain, end = units * (thread + 1) / threads * grain;
+  return {begin, end < count ? end : count};
 }
 
-}  // namespace llmc::kernels
+}  // namespace KERNELS_NAMESPACE
