@@ -29,7 +29,7 @@ namespace KERNELS_NAMESPACE {
 enum Space : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
 
 // What the threads divide; the values are those of llmc::Over (ir/module.h).
-enum Over : int64_t { kAll = 0, kOne = 1, kTiles = 2, kHeads = 3, kKeys = 4, kRows = 5 };
+enum Over : int64_t { kAll = 0, kOne = 1, kTiles = 2, kHeads = 3, kKeys = 4, kRows = 5, kQueries = 6 };
 
 // Layouts; the values are those of llmc::Layout (ir/type.h).
 enum Layout : int64_t { kLayoutRows = 0, kTiles16 = 1, kKeys16 = 2, kLayoutHeads = 3 };
