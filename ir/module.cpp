@@ -15,7 +15,7 @@ constexpr std::string_view kRecipes[] = {
 #include "ir/recipes.def"
 #undef RECIPE
 };
-constexpr std::string_view kOvers[] = {"all", "one", "tiles", "heads", "keys", "rows"};
+constexpr std::string_view kOvers[] = {"all", "one", "tiles", "heads", "keys", "rows", "queries"};
 
 template <class T>
 const T& Get(const Attrs& attrs, std::string_view name) {
