@@ -1,0 +1,59 @@
+// Passes: functions from module to module, run by one wrapper (RunPipeline) that times them, verifies what they leave,
+// prints, and can skip them. The list of passes and its order is passes/passes.def; passes/README.md gives the reasons.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/diag.h"
+#include "ir/module.h"
+
+namespace llmc {
+
+// Ops in a row, each reading its predecessor's last result, that a backend has as one function. Filled by tools from
+// the backend.
+struct KernelTable {
+  std::vector<std::vector<OpKind>> fused;
+  bool Has(const std::vector<OpKind>& ops) const;
+};
+
+struct PassContext {
+  KernelTable kernels;
+  DiagSink remark;  // may be empty
+  // "fuse-qkv: b3: q is q4_1, v is q8_0": what fired, what didn't and why.
+  void Remark(std::string_view pass, const std::string& text) const;
+};
+
+struct PassInfo {
+  std::string_view name;
+  bool optional;
+  bool exact;  // keeps every bit of the results
+  std::string_view summary;
+  bool (*run)(Module&, const PassContext&);  // true when it changed the module
+};
+const std::vector<PassInfo>& AllPasses();
+const PassInfo* FindPass(std::string_view name);
+
+#define PASS(function, name, need, exactness, summary) bool function(Module& module, const PassContext& context);
+#include "passes/passes.def"
+#undef PASS
+
+struct PipelineOptions {
+  std::vector<std::string> passes;  // empty: all
+  std::set<std::string> disabled;   // optional passes only
+  std::string stop_after;           // "": to the end
+  std::string file;                 // names the module in diagnostics
+  // Called around every pass that runs, in order. Printing, dumping and checking live in these.
+  std::function<void(const PassInfo&, const Module&)> before;
+  std::function<void(const PassInfo&, const Module&, bool changed, double seconds)> after;
+};
+
+// Runs the passes, keeps the module's options `after` and `passes` up to date, verifies after each. Throws UsageError
+// for an unknown pass or a required one that is disabled, InputError for a module that does not verify (naming the
+// pass), InternalError when a pass lies about "changed".
+void RunPipeline(Module& module, const PassContext& context, const PipelineOptions& options = {});
+
+}  // namespace llmc

@@ -1,0 +1,143 @@
+// plan-memory: the bytes of everything: weights in the plan file, states, and the arena of intermediate values.
+//
+// Weights stand in the order in which @decode reads them, so that a token is one linear stream. Values get the lowest
+// offset at which they overlap no value that lives in a common step, at the largest number of rows of their function;
+// shared and private values have arenas of their own, and all functions use the same bytes.
+//
+// Needs:    plan-schedule (lifetimes are steps, and spaces).
+// Leaves:   offsets; the module's options weight_bytes, state_bytes, shared_bytes, private_bytes (per thread): the
+// exact peak. Why here: last; nothing may change shapes or order behind it. Skips:    values at `none` and the returned
+// value, which have no storage here.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/op.h"
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+namespace llmc {
+namespace {
+
+constexpr int64_t kAlign = 64;  // a cache line, and the widest vector
+
+int64_t Align(int64_t value) { return (value + kAlign - 1) / kAlign * kAlign; }
+
+int64_t PlaceGlobals(Module& module, const std::vector<int>& order) {
+  int64_t end = 0;
+  for (int g : order) {
+    Global& global = GlobalAt(module, g);
+    if (global.offset) continue;
+    global.offset = end;
+    end = Align(end + ByteSize(global.type));
+  }
+  return end;
+}
+
+// Globals of one sort in the order of their first use, @decode first.
+std::vector<int> UseOrder(const Module& module, bool states) {
+  std::vector<const Func*> funcs;
+  for (const Func& func : module.funcs) funcs.push_back(&func);
+  std::stable_partition(funcs.begin(), funcs.end(), [](const Func* func) { return func->name == "decode"; });
+  std::vector<int> order;
+  std::vector<bool> seen(module.globals.size(), false);
+  for (const Func* func : funcs)
+    for (const Op& op : func->ops)
+      for (const Operand& operand : op.operands)
+        if (operand.is_global && !seen[static_cast<size_t>(operand.index)] &&
+            (GlobalAt(module, operand.index).kind == GlobalKind::State) == states) {
+          seen[static_cast<size_t>(operand.index)] = true;
+          order.push_back(operand.index);
+        }
+  return order;
+}
+
+struct Buffer {
+  ValueId value;
+  Space space;
+  int first, last;  // steps
+  int64_t bytes;
+  int64_t offset = -1;
+};
+
+int64_t BytesAtMost(const Module& module, const Func& func, Type type) {
+  for (Dim& dim : type.dims)
+    if (dim.is_symbol()) dim = Dim(RangeOf(module, func, dim.symbol).max);
+  return Align(ByteSize(type));
+}
+
+// One buffer per value with storage of its own; a view extends the life of the value that it views.
+std::vector<Buffer> Buffers(const Module& module, const Func& func, std::vector<ValueId>& root) {
+  std::vector<Buffer> buffers;
+  std::vector<int> buffer_of(func.values.size(), -1);
+  root.resize(func.values.size());
+  for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
+  int step = 0;
+  for (const Op& op : func.ops) {
+    if (op.schedule) step = op.schedule->step;
+    for (const Operand& operand : op.operands)
+      if (!operand.is_global) {
+        const int buffer = buffer_of[static_cast<size_t>(root[static_cast<size_t>(operand.index)])];
+        if (buffer >= 0) buffers[static_cast<size_t>(buffer)].last = step;
+      }
+    if (DefOf(op.kind).is_view) {
+      root[static_cast<size_t>(op.results[0])] = root[static_cast<size_t>(op.operands[0].index)];
+      continue;
+    }
+    for (ValueId result : op.results) {
+      const Value& value = ValueAt(func, result);
+      if (!value.at || value.at->space == Space::None) continue;
+      buffer_of[static_cast<size_t>(result)] = static_cast<int>(buffers.size());
+      buffers.push_back({result, value.at->space, step, step, BytesAtMost(module, func, value.type)});
+    }
+  }
+  return buffers;
+}
+
+// First fit in the order of definition. Returns the end of the arena.
+int64_t PlaceBuffers(std::vector<Buffer>& buffers, Space space) {
+  int64_t peak = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    Buffer& buffer = buffers[i];
+    if (buffer.space != space) continue;
+    std::vector<std::pair<int64_t, int64_t>> busy;
+    for (size_t j = 0; j < i; ++j)
+      if (buffers[j].space == space && buffers[j].last >= buffer.first)
+        busy.emplace_back(buffers[j].offset, buffers[j].offset + buffers[j].bytes);
+    std::sort(busy.begin(), busy.end());
+    int64_t offset = 0;
+    for (const auto& [begin, end] : busy) {
+      if (offset + buffer.bytes <= begin) break;
+      offset = std::max(offset, end);
+    }
+    buffer.offset = offset;
+    peak = std::max(peak, offset + buffer.bytes);
+  }
+  return peak;
+}
+
+}  // namespace
+
+bool PlanMemory(Module& module, const PassContext& context) {
+  if (module.options.Find("weight_bytes") != nullptr) return false;
+  const int64_t weight_bytes = PlaceGlobals(module, UseOrder(module, false));
+  const int64_t state_bytes = PlaceGlobals(module, UseOrder(module, true));
+  int64_t shared = 0, private_bytes = 0;
+  for (Func& func : module.funcs) {
+    std::vector<ValueId> root;
+    std::vector<Buffer> buffers = Buffers(module, func, root);
+    shared = std::max(shared, PlaceBuffers(buffers, Space::Shared));
+    private_bytes = std::max(private_bytes, PlaceBuffers(buffers, Space::Private));
+    for (const Buffer& buffer : buffers) ValueAt(func, buffer.value).at->offset = buffer.offset;
+    for (size_t v = 0; v < func.values.size(); ++v) func.values[v].at = ValueAt(func, root[v]).at;
+  }
+  module.options.Set("weight_bytes", weight_bytes);
+  module.options.Set("state_bytes", state_bytes);
+  module.options.Set("shared_bytes", shared);
+  module.options.Set("private_bytes", private_bytes);
+  context.Remark("plan-memory", fmt::format("weights {} bytes, states {}, arena {} shared and {} per thread",
+                                            weight_bytes, state_bytes, shared, private_bytes));
+  return true;
+}
+
+}  // namespace llmc

@@ -1,0 +1,270 @@
+// plan-schedule: which ops are one function, who computes what, and where threads meet.
+//
+// 1. Neighbours that the backend has as one function (PassContext::kernels) get one `fn`; what passes between them is
+// at `none`.
+// 2. Each function gets a division `over`. With few rows (decode, score) row-wise ops are done by every thread for
+// itself, into private values: a norm of one row costs
+//    less than a barrier. With many rows they are divided over rows. Matrices are divided over tiles always, causal
+//    attention over many rows by dealt-out queries.
+// 3. With few rows, attention over fewer kv heads than threads may have is cut by groups of 64 keys: attention_groups,
+// then attention_merge.
+// 4. A new `step` begins when an op reads what another thread may have made in the current one.
+//
+// Needs:    pack-weights, plan-kv-cache (shapes are final).
+// Leaves:   schedule of every op but views; space of every value but the returned one, which lives in Context.logits.
+// Why here: after all rewrites; plan-memory needs lifetimes in steps.
+// Skips:    quantize behind attention when head_dim is no multiple of 32: a block would span two heads.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "ir/op.h"
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+namespace llmc {
+namespace {
+
+constexpr int64_t kFewRows = 16;     // up to here, row-wise work is cheaper than a barrier
+constexpr int64_t kManyKvHeads = 8;  // from here on, heads alone feed the threads
+constexpr int64_t kQueryRows = 16;   // rows per unit of causal attention
+
+struct Group {
+  std::vector<size_t> ops;  // indices into func.ops, in order; views in between included
+  Over over = Over::All;
+  int64_t grain = 1;
+};
+
+int64_t KvHeads(const Module& module, const Func& func) {
+  for (const Op& op : func.ops)
+    if (op.kind == OpKind::KvAppend) return TypeOf(module, func, op.operands[0]).dims[1].value;
+  return 1;
+}
+
+// attention -> attention_groups + attention_merge.
+void SplitByKeys(const Module& module, Func& func) {
+  for (size_t i = 0; i < func.ops.size(); ++i) {
+    if (func.ops[i].kind != OpKind::Attention ||
+        TypeOf(module, func, func.ops[i].operands[1]).dims[1].value >= kManyKvHeads)
+      continue;
+    const Op attention = func.ops[i];
+    const Name name = ValueAt(func, attention.results[0]).name;
+    Op groups = attention;
+    groups.kind = OpKind::AttentionGroups;
+    groups.results = {AddValue(func, Name(name.layer, name.base + "_groups", name.suffix), {})};
+    Op merge = attention;
+    merge.kind = OpKind::AttentionMerge;
+    merge.operands = {Operand::Local(groups.results[0]), attention.operands[3]};
+    merge.attrs = {};
+    if (const AttrValue* window = attention.attrs.Find("window")) merge.attrs.Set("window", *window);
+    func.ops[i] = std::move(groups);
+    ReinferResults(module, func, func.ops[i]);
+    func.ops.insert(func.ops.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(merge));
+    ReinferResults(module, func, func.ops[i + 1]);
+    ++i;
+  }
+  CompactValues(func);
+}
+
+// The only op that reads `value`, or npos.
+size_t OnlyReader(const Func& func, ValueId value) {
+  size_t reader = std::string::npos;
+  for (const Operand& operand : func.returns)
+    if (operand == Operand::Local(value)) return std::string::npos;
+  for (size_t i = 0; i < func.ops.size(); ++i)
+    if (std::find(func.ops[i].operands.begin(), func.ops[i].operands.end(), Operand::Local(value)) !=
+        func.ops[i].operands.end()) {
+      if (reader != std::string::npos) return std::string::npos;
+      reader = i;
+    }
+  return reader;
+}
+
+// The chain of ops from `start` on in which each is the only reader of its predecessor's last result (for gated: of
+// both), views included.
+std::vector<size_t> Chain(const Func& func, size_t start, size_t length) {
+  std::vector<size_t> chain = {start};
+  size_t ops = 1;
+  while (ops < length) {
+    const Op& op = func.ops[chain.back()];
+    const size_t next = OnlyReader(func, op.results.back());
+    if (next == std::string::npos) return {};
+    if (func.ops[next].kind == OpKind::Gated && (op.results.size() != 2 || OnlyReader(func, op.results[0]) != next))
+      return {};
+    chain.push_back(next);
+    if (!DefOf(func.ops[next].kind).is_view) ++ops;
+  }
+  return chain;
+}
+
+bool BlocksStayInHeads(const Func& func, const std::vector<size_t>& chain) {
+  const Op& first = func.ops[chain[0]];
+  if (first.kind != OpKind::Attention && first.kind != OpKind::AttentionMerge) return true;
+  return ValueAt(func, first.results[0]).type.dims[2].value % 32 == 0;
+}
+
+std::vector<size_t> LongestFusion(const Func& func, size_t start, const KernelTable& kernels) {
+  std::vector<size_t> best = {start};
+  for (const std::vector<OpKind>& pattern : kernels.fused) {
+    if (pattern[0] != func.ops[start].kind || pattern.size() <= best.size()) continue;
+    const std::vector<size_t> chain = Chain(func, start, pattern.size());
+    std::vector<OpKind> kinds;
+    for (size_t i : chain)
+      if (!DefOf(func.ops[i].kind).is_view) kinds.push_back(func.ops[i].kind);
+    if (kinds == pattern && BlocksStayInHeads(func, chain)) best = chain;
+  }
+  return best;
+}
+
+void Divide(const Module& module, const Func& func, int64_t kv_heads, Group& group) {
+  const Op& op = func.ops[group.ops[0]];
+  const bool few = MaxRows(module, func, op) <= kFewRows;
+  const Type& result = ValueAt(func, op.results[0]).type;
+  const auto by_kv_head = [&] {  // units are kv heads when the heads of `op` allow it
+    group.over = Over::Heads;
+    group.grain = result.state >= 0 ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
+  };
+  switch (op.kind) {
+    case OpKind::Linear: {
+      const bool quantized = func.ops[group.ops.back()].kind == OpKind::Quantize;
+      group.over = Over::Tiles;
+      group.grain = quantized ? 2 : 1;
+      return;
+    }
+    case OpKind::Gated: group.over = few ? Over::Tiles : Over::Rows; return;
+    case OpKind::Rope:
+    case OpKind::KvAppend:
+      if (few) return by_kv_head();
+      group.over = Over::Rows;
+      return;
+    case OpKind::RmsNorm:
+      if (few && result.dims.size() == 3) return by_kv_head();
+      group.over = few ? Over::All : Over::Rows;
+      return;
+    case OpKind::Attention:
+      if (few) return by_kv_head();
+      group.over = Over::Queries;
+      group.grain = kQueryRows;
+      return;
+    case OpKind::AttentionGroups: group.over = Over::Keys; return;
+    case OpKind::LastRows: group.over = Over::All; return;
+    default: group.over = few ? Over::All : Over::Rows; return;
+  }
+}
+
+// How a value was made: in which step, and divided how.
+struct Made {
+  int step = -1;
+  Over over = Over::All;
+  int64_t units = 0;
+};
+
+// Units of a group's first result when divided over heads; rows and others compare by their range of rows, which is one
+// per function.
+int64_t UnitsOf(const Module& module, const Func& func, const Op& op, const Group& group) {
+  if (group.over != Over::Heads) return 0;
+  const Type& result = ValueAt(func, op.results[0]).type;
+  return (result.state >= 0 ? TypeOf(module, func, op.operands[0]) : result).dims[1].value / group.grain;
+}
+
+char Reads(const Op& op, Over over, size_t operand) {
+  for (const Division& division : DefOf(op.kind).divisions)
+    if (division.over == over && operand < division.reads.size()) return division.reads[operand];
+  return 'w';
+}
+
+bool NeedsBarrier(const Module& module, const Func& func, const Group& group, const std::vector<Made>& made, int step) {
+  for (size_t index : group.ops) {
+    const Op& op = func.ops[index];
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.operands[i].is_global) continue;
+      const Made& source = made[static_cast<size_t>(op.operands[i].index)];
+      if (source.step != step || source.over == Over::All) continue;
+      if (std::any_of(group.ops.begin(), group.ops.end(), [&](size_t j) {
+            const std::vector<ValueId>& results = func.ops[j].results;
+            return std::find(results.begin(), results.end(), op.operands[i].index) != results.end();
+          }))
+        continue;  // made by this very function
+      const bool own = (group.over == Over::Rows || group.over == Over::Heads) && source.over == group.over &&
+                       source.units == UnitsOf(module, func, op, group) && Reads(op, group.over, i) == 'o';
+      if (!own) return true;
+    }
+  }
+  return false;
+}
+
+void Place(Func& func, const Group& group) {
+  const Space space = group.over == Over::All ? Space::Private : Space::Shared;
+  for (size_t index : group.ops) {
+    const Op& op = func.ops[index];
+    for (ValueId result : op.results) {
+      Value& value = ValueAt(func, result);
+      if (value.type.state >= 0 || (!func.returns.empty() && func.returns[0] == Operand::Local(result))) continue;
+      const bool last = index == group.ops.back();
+      const size_t reader = last ? std::string::npos : OnlyReader(func, result);
+      const bool inside =
+          reader != std::string::npos && std::find(group.ops.begin(), group.ops.end(), reader) != group.ops.end();
+      value.at = Placement{inside ? Space::None : space, -1};
+    }
+  }
+}
+
+// Reorders the ops so that each group is contiguous, at the place of its first op (what a chain adds reads only its
+// predecessor and globals), and schedules them.
+void ScheduleFunc(const Module& module, const PassContext& context, Func& func) {
+  const int64_t kv_heads = KvHeads(module, func);
+  std::vector<Op> ordered;
+  std::vector<Group> groups;
+  std::vector<bool> taken(func.ops.size(), false);
+  for (size_t i = 0; i < func.ops.size(); ++i) {
+    if (taken[i]) continue;
+    Group group;
+    const bool view = DefOf(func.ops[i].kind).is_view;
+    for (size_t j : view ? std::vector<size_t>{i} : LongestFusion(func, i, context.kernels)) {
+      taken[j] = true;
+      group.ops.push_back(ordered.size());
+      ordered.push_back(func.ops[j]);
+    }
+    groups.push_back(std::move(group));
+  }
+  func.ops = std::move(ordered);
+
+  std::vector<Made> made(func.values.size());
+  int step = 0, fn = 0;
+  for (Group& group : groups) {
+    const Op& first = func.ops[group.ops[0]];
+    if (DefOf(first.kind).is_view) {  // storage of another value: nothing to do, nothing to wait for
+      made[static_cast<size_t>(first.results[0])] = made[static_cast<size_t>(first.operands[0].index)];
+      ValueAt(func, first.results[0]).at = ValueAt(func, first.operands[0].index).at;
+      continue;
+    }
+    Divide(module, func, kv_heads, group);
+    if (NeedsBarrier(module, func, group, made, step)) ++step;
+    Place(func, group);
+    for (size_t index : group.ops) {
+      Op& op = func.ops[index];
+      if (!DefOf(op.kind).is_view) op.schedule = Schedule{fn, step, group.over, group.grain};
+      for (ValueId result : op.results)
+        made[static_cast<size_t>(result)] = {step, group.over, UnitsOf(module, func, first, group)};
+    }
+    ++fn;
+  }
+  CompactValues(func);
+  context.Remark("plan-schedule", fmt::format("@{}: {} functions called in {} steps", func.name, fn, step + 1));
+}
+
+}  // namespace
+
+bool PlanSchedule(Module& module, const PassContext& context) {
+  bool changed = false;
+  for (Func& func : module.funcs) {
+    if (std::any_of(func.ops.begin(), func.ops.end(), [](const Op& op) { return op.schedule.has_value(); })) continue;
+    if (RangeOf(module, func, "S").max <= kFewRows) SplitByKeys(module, func);
+    ScheduleFunc(module, context, func);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace llmc

@@ -1,0 +1,62 @@
+// Helpers that several passes share.
+#include "passes/rewrite.h"
+
+#include "ir/layout.h"
+#include "ir/op.h"
+
+namespace llmc {
+
+int AddConst(Module& module, Name name, Type type, RecipeKind recipe, std::vector<int> inputs, Attrs attrs) {
+  Global global;
+  global.kind = GlobalKind::Const;
+  global.name = FreshGlobalName(module, std::move(name));
+  global.type = std::move(type);
+  global.recipe = {recipe, std::move(inputs), std::move(attrs)};
+  module.globals.push_back(std::move(global));
+  return static_cast<int>(module.globals.size()) - 1;
+}
+
+int PackConst(Module& module, Name name, const std::vector<int>& parts, bool interleave) {
+  const Type first = GlobalAt(module, parts[0]).type;
+  int64_t rows = 0;
+  for (int part : parts) {
+    rows = (rows + kTileRows - 1) / kTileRows * kTileRows;
+    rows += GlobalAt(module, part).type.dims[0].value;
+  }
+  Type type;
+  type.dtype = first.dtype;
+  type.dims = {Dim(rows), first.dims[1]};
+  type.layout = Layout::Tiles16;
+  Attrs attrs;
+  if (interleave) attrs.Set("interleave", true);
+  return AddConst(module, std::move(name), std::move(type), RecipeKind::Pack, parts, std::move(attrs));
+}
+
+int ConcatConst(Module& module, Name name, const std::vector<int>& parts) {
+  int64_t elements = 0;
+  for (int part : parts) elements += GlobalAt(module, part).type.dims[0].value;
+  Type type;
+  type.dims = {Dim(elements)};
+  return AddConst(module, std::move(name), std::move(type), RecipeKind::Pack, parts);
+}
+
+void ReinferResults(const Module& module, Func& func, const Op& op) {
+  const std::vector<Type> types = Infer(module, func, op);
+  for (size_t i = 0; i < types.size(); ++i) ValueAt(func, op.results[i]).type = types[i];
+}
+
+DimRange RangeOf(const Module& module, const Func& func, const std::string& symbol) {
+  for (const DimRange& range : func.dims)
+    if (range.symbol == symbol) return range;
+  for (const DimRange& range : module.dims)
+    if (range.symbol == symbol) return range;
+  throw InternalError(__FILE__, __LINE__, "no range for dim " + symbol);
+}
+
+int64_t MaxRows(const Module& module, const Func& func, const Op& op) {
+  const Type& result = ValueAt(func, op.results[0]).type;
+  const Dim& rows = (result.state >= 0 ? TypeOf(module, func, op.operands[1]) : result).dims[0];
+  return rows.is_symbol() ? RangeOf(module, func, rows.symbol).max : rows.value;
+}
+
+}  // namespace llmc
