@@ -1,4 +1,5 @@
-// PlanError: what the plan and runtime layers throw for input that is at fault (a damaged plan, a prompt over the context, a full disk).
+// PlanError: what the plan and runtime layers throw for input that is at fault (a damaged plan, a prompt over the
+// context, a full disk).
 #pragma once
 #include <stdexcept>
 #include <string>

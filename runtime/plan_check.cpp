@@ -1,0 +1,178 @@
+// The rules between a manifest's values (runtime/README.md, "Rules"). The reader and the writer both apply them, so
+// what was written can be read.
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/context.h"
+#include "runtime/plan.h"
+
+namespace llmc {
+namespace {
+
+// Bounds that keep every later product and sum of these values inside 64 bits, and refuse nonsense early.
+constexpr uint32_t kMaxVocab = 1u << 24;
+constexpr uint32_t kMaxContext = 1u << 26;
+constexpr uint32_t kMaxChunk = 1u << 16;
+constexpr uint64_t kMaxArena = uint64_t{1} << 40;
+constexpr uint64_t kMaxStates = uint64_t{1} << 46;
+constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxPhases = 64, kMaxTargets = 64, kMaxSteps = 4096;
+
+class Checker {
+ public:
+  Checker(const Manifest& m, std::span<const uint64_t> code_sizes, std::string_view where)
+      : m_(m), sizes_(code_sizes), where_(where) {}
+
+  void Run() const {
+    if (m_.abi != LLMC_ABI_VERSION) Fail("ABI " + Str(m_.abi) + ", this program has " + Str(LLMC_ABI_VERSION));
+    Name("model", m_.model);
+    Name("backend", m_.backend);
+    Between("vocab", m_.vocab, 1, kMaxVocab);
+    Between("context", m_.context, 1, kMaxContext);
+    Between("chunk", m_.chunk, 1, std::min(m_.context, kMaxChunk));
+    Between("shared arena bytes", m_.shared_bytes, 0, kMaxArena);
+    Between("private arena bytes", m_.private_bytes, 0, kMaxArena);
+    Between("state bytes", m_.state_bytes, 0, kMaxStates);
+    if (m_.private_bytes % 64 != 0) Fail("private arena bytes " + Str(m_.private_bytes) + " aren't a multiple of 64");
+    Phases();
+    Targets();
+    Generation();
+    for (const PlanInput& input : m_.inputs) Name("input role", input.role);
+    if (m_.self_test.ids.size() > 8 || m_.self_test.ids.size() > m_.context)
+      Fail("self-test of " + Str(m_.self_test.ids.size()) + " ids");
+    for (int32_t id : m_.self_test.ids) Id("self-test id", id);
+  }
+
+ private:
+  static std::string Str(uint64_t value) { return std::to_string(value); }
+  [[noreturn]] void Fail(const std::string& rule) const {
+    throw PlanError(std::string(where_) + ": manifest: " + rule);
+  }
+  void Between(const char* what, uint64_t value, uint64_t low, uint64_t high) const {
+    if (value < low || value > high)
+      Fail(std::string(what) + " " + Str(value) + " isn't in " + Str(low) + ".." + Str(high));
+  }
+  // Names reach messages and perf's map: printable ASCII only.
+  void Name(const char* what, const std::string& name) const {
+    const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+    if (name.empty() || name.size() > kMaxName || !printable)
+      Fail(std::string(what) + " isn't 1.." + Str(kMaxName) + " printable characters");
+  }
+  void Id(const char* what, int32_t id) const {
+    if (id < 0 || static_cast<uint32_t>(id) >= m_.vocab)
+      Fail(std::string(what) + " " + std::to_string(id) + " isn't in 0.." + Str(m_.vocab - 1));
+  }
+  void Number(const char* what, const std::optional<float>& value, float low, float high) const {
+    if (value && !(*value >= low && *value <= high))
+      Fail(std::string(what) + " " + std::to_string(*value) + " is out of range");
+  }
+
+  // Row counts 1..limit must each be in the range of some phase of these kinds.
+  void Cover(const char* what, uint32_t limit, bool score) const {
+    uint32_t next = 1;
+    for (bool moved = true; moved && next <= limit;) {
+      moved = false;
+      for (const PlanPhase& phase : m_.phases) {
+        if ((phase.kind == PhaseKind::Score) == score && phase.min_rows <= next && next <= phase.max_rows) {
+          next = phase.max_rows + 1;
+          moved = true;
+        }
+      }
+    }
+    if (next <= limit) Fail(std::string("no phase ") + what + " " + Str(next) + " rows");
+  }
+
+  void Phases() const {
+    Between("phases", m_.phases.size(), 1, kMaxPhases);
+    size_t steps = 0;
+    for (const PlanPhase& phase : m_.phases) steps += phase.steps.size();
+    Between("steps", steps, 0, kMaxSteps);
+    bool has_decode = false, has_score = false;
+    uint32_t score_limit = 1;
+    for (const PlanPhase& phase : m_.phases) {
+      const std::string name(PhaseKindName(phase.kind));
+      Between((name + ": least rows").c_str(), phase.min_rows, 1, kMaxChunk);
+      const uint32_t most = phase.kind == PhaseKind::Score ? std::min(m_.context, kMaxChunk) : m_.chunk;
+      Between((name + ": most rows").c_str(), phase.max_rows, phase.min_rows, most);
+      if (phase.kind == PhaseKind::Decode) {
+        if (phase.max_rows != 1) Fail("decode takes " + Str(phase.max_rows) + " rows, not 1");
+        has_decode = true;
+      }
+      if (phase.kind == PhaseKind::Score) {
+        has_score = true;
+        score_limit = std::max(score_limit, phase.max_rows);
+      }
+      for (const PlanStep& step : phase.steps) {
+        if (step.kind == static_cast<uint32_t>(StepKind::Code)) Name((name + ": code step").c_str(), step.payload);
+      }
+    }
+    if (!has_decode) Fail("there is no phase decode");
+    Cover("computes", m_.chunk, false);
+    if (has_score) Cover("scores", score_limit, true);
+  }
+
+  void Targets() const {
+    Between("targets", m_.targets.size(), 0, kMaxTargets);
+    if (sizes_.size() != m_.targets.size())
+      Fail(Str(m_.targets.size()) + " targets, " + Str(sizes_.size()) + " code sections");
+    if (m_.targets.empty() && m_.backend != "reference") Fail("backend " + m_.backend + " without code");
+    for (size_t t = 0; t < m_.targets.size(); ++t) {
+      const PlanTarget& target = m_.targets[t];
+      Name("target", target.name);
+      for (const std::string& feature : target.features) Name((target.name + ": feature").c_str(), feature);
+      for (const auto& [name, offset] : target.entries) {
+        Name((target.name + ": entry").c_str(), name);
+        if (offset >= sizes_[t])
+          Fail(target.name + ": entry " + name + " at " + Str(offset) + " of " + Str(sizes_[t]) + " bytes of code");
+      }
+      for (const auto& [name, place] : target.symbols) {
+        Name((target.name + ": symbol").c_str(), name);
+        if (place.first > sizes_[t] || place.second > sizes_[t] - place.first) {
+          Fail(target.name + ": symbol " + name + " at " + Str(place.first) + " + " + Str(place.second) + " of " +
+               Str(sizes_[t]) + " bytes of code");
+        }
+      }
+      for (const PlanPhase& phase : m_.phases) {
+        if (phase.steps.empty()) Fail("phase " + std::string(PhaseKindName(phase.kind)) + " has no steps");
+        for (const PlanStep& step : phase.steps) {
+          if (step.kind == static_cast<uint32_t>(StepKind::Code) && !target.entries.contains(step.payload)) {
+            Fail(target.name + ": no entry " + step.payload + ", which a step of " +
+                 std::string(PhaseKindName(phase.kind)) + " names");
+          }
+        }
+      }
+    }
+  }
+
+  void Generation() const {
+    const PlanGeneration& g = m_.generation;
+    for (int32_t id : g.stop_ids) Id("stop id", id);
+    if (g.bos_id) Id("BOS id", *g.bos_id);
+    if (g.add_bos && !g.bos_id) Fail("prompts start with BOS, but there is no BOS id");
+    Number("temperature", g.temperature, 0.0f, 1e6f);
+    Number("top_p", g.top_p, 0.0f, 1.0f);
+    Number("min_p", g.min_p, 0.0f, 1.0f);
+    if (g.top_k && *g.top_k < 0) Fail("top_k " + std::to_string(*g.top_k) + " is negative");
+  }
+
+  const Manifest& m_;
+  std::span<const uint64_t> sizes_;
+  std::string_view where_;
+};
+
+}  // namespace
+
+std::string_view PhaseKindName(PhaseKind kind) {
+  switch (kind) {
+    case PhaseKind::Prefill: return "prefill";
+    case PhaseKind::Decode: return "decode";
+    case PhaseKind::Score: break;
+  }
+  return "score";
+}
+
+void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, std::string_view where) {
+  Checker(manifest, code_sizes, where).Run();
+}
+
+}  // namespace llmc

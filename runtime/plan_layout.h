@@ -1,0 +1,43 @@
+// Header and section table as they lie in the file (runtime/README.md, "Header"). Internal to the plan layer.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace llmc {
+
+inline constexpr char kPlanMagic[8] = {'L', 'L', 'M', 'C', 'P', 'L', 'A', 'N'};
+
+struct PlanHeader {
+  char magic[8];
+  uint16_t major, minor;
+  uint32_t abi;
+  uint64_t file_size;
+  uint32_t sections;
+  uint32_t zero;
+  uint64_t xxh3;  // of header and table, with this field 0
+  uint8_t reserved[24];
+};
+static_assert(sizeof(PlanHeader) == 64);
+
+struct PlanTableEntry {
+  uint32_t kind, index;
+  uint64_t offset, size, xxh3;
+  uint8_t sha256[32];
+};
+static_assert(sizeof(PlanTableEntry) == 64);
+
+// Header and table have the first page to themselves.
+inline constexpr uint32_t kMaxSections = (kPage - sizeof(PlanHeader)) / sizeof(PlanTableEntry);
+
+// The first page for these sections.
+std::string EncodeHeader(uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections);
+
+inline uint64_t SectionAlignment(SectionKind kind, uint64_t size) {
+  if (kind == SectionKind::Weights) return size >= kHugeWeights ? kHugePage : kPage;
+  return kind == SectionKind::Code ? kPage : 64;
+}
+
+}  // namespace llmc

@@ -1,0 +1,212 @@
+// The manifest's encoding: a flat list of records (tag, length, payload), and the step lists. What a record belongs to
+// is told by order alone: a feature belongs to the target before it. One manifest has one encoding, and decoding
+// accepts no other.
+#include "runtime/plan.h"
+#include "runtime/plan_encoding.h"
+
+namespace llmc {
+namespace {
+
+enum class Tag : uint32_t {
+  Model = 1,
+  Backend = 2,
+  Numerics = 3,
+  BuildId = 4,
+  Options = 5,
+  Passes = 6,
+  Sizes = 10,        // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
+  Phase = 20,        // u32 kind, min rows, max rows
+  Target = 30,       // name
+  Feature = 31,      // name
+  Entry = 32,        // u64 offset, name
+  Symbol = 33,       // u64 offset, u64 size, name
+  StopIds = 40,      // i32 ...
+  BosId = 41,        // i32
+  Flags = 42,        // u32: bit 0 add_bos, bit 1 do_sample
+  Temperature = 43,  // f32
+  TopK = 44,         // i32
+  TopP = 45,         // f32
+  MinP = 46,         // f32
+  Input = 50,        // 32 bytes SHA-256, role
+  SelfTest = 60,     // u64 prefill, decode, score; i32 ids ...
+};
+
+void PutRecord(std::string& out, Tag tag, std::string_view payload) {
+  Put(out, static_cast<uint32_t>(tag));
+  Put(out, static_cast<uint32_t>(payload.size()));
+  out += payload;
+  PadTo(out, 8);
+}
+
+template <typename... T>
+std::string Pack(T... values) {
+  std::string out;
+  (Put(out, values), ...);
+  return out;
+}
+
+template <typename T>
+void PutOptional(std::string& out, Tag tag, const std::optional<T>& value) {
+  if (value) PutRecord(out, tag, Pack(*value));
+}
+
+std::string EncodeRecords(const Manifest& m) {
+  std::string out;
+  PutRecord(out, Tag::Model, m.model);
+  PutRecord(out, Tag::Backend, m.backend);
+  PutRecord(out, Tag::Numerics, m.numerics);
+  PutRecord(out, Tag::BuildId, m.build_id);
+  PutRecord(out, Tag::Options, m.options);
+  PutRecord(out, Tag::Passes, m.passes);
+  PutRecord(out, Tag::Sizes, Pack(m.abi, m.vocab, m.context, m.chunk, m.shared_bytes, m.private_bytes, m.state_bytes));
+  for (const PlanPhase& phase : m.phases) {
+    PutRecord(out, Tag::Phase, Pack(static_cast<uint32_t>(phase.kind), phase.min_rows, phase.max_rows));
+  }
+  for (const PlanTarget& target : m.targets) {
+    PutRecord(out, Tag::Target, target.name);
+    for (const std::string& feature : target.features) PutRecord(out, Tag::Feature, feature);
+    for (const auto& [name, offset] : target.entries) PutRecord(out, Tag::Entry, Pack(offset) + name);
+    for (const auto& [name, place] : target.symbols)
+      PutRecord(out, Tag::Symbol, Pack(place.first, place.second) + name);
+  }
+  const PlanGeneration& g = m.generation;
+  std::string ids;
+  for (int32_t id : g.stop_ids) Put(ids, id);
+  PutRecord(out, Tag::StopIds, ids);
+  PutOptional(out, Tag::BosId, g.bos_id);
+  PutRecord(out, Tag::Flags, Pack((g.add_bos ? 1u : 0u) | (g.do_sample ? 2u : 0u)));
+  PutOptional(out, Tag::Temperature, g.temperature);
+  PutOptional(out, Tag::TopK, g.top_k);
+  PutOptional(out, Tag::TopP, g.top_p);
+  PutOptional(out, Tag::MinP, g.min_p);
+  for (const PlanInput& input : m.inputs) {
+    PutRecord(out, Tag::Input,
+              std::string(reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()) + input.role);
+  }
+  std::string test = Pack(m.self_test.prefill, m.self_test.decode, m.self_test.score);
+  for (int32_t id : m.self_test.ids) Put(test, id);
+  PutRecord(out, Tag::SelfTest, test);
+  return out;
+}
+
+std::string EncodeSteps(const Manifest& m) {
+  std::string out;
+  for (size_t p = 0; p < m.phases.size(); ++p) {
+    for (const PlanStep& step : m.phases[p].steps) {
+      Put(out, static_cast<uint32_t>(p));
+      Put(out, step.kind);
+      Put(out, static_cast<uint64_t>(step.payload.size()));
+      out += step.payload;
+      PadTo(out, 8);
+    }
+  }
+  return out;
+}
+
+std::vector<int32_t> TakeIds(ByteReader& record) {
+  std::vector<int32_t> ids;
+  while (!record.done()) ids.push_back(record.Take<int32_t>());
+  return ids;
+}
+
+PlanTarget& LastTarget(Manifest& m, const ByteReader& record) {
+  if (m.targets.empty()) record.Fail("stands before any target");
+  return m.targets.back();
+}
+
+void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
+  const auto text = [&] { return std::string(record.TakeBytes(record.left())); };
+  PlanGeneration& g = m.generation;
+  switch (tag) {
+    case Tag::Model: m.model = text(); return;
+    case Tag::Backend: m.backend = text(); return;
+    case Tag::Numerics: m.numerics = text(); return;
+    case Tag::BuildId: m.build_id = text(); return;
+    case Tag::Options: m.options = text(); return;
+    case Tag::Passes: m.passes = text(); return;
+    case Tag::Sizes:
+      for (uint32_t* value : {&m.abi, &m.vocab, &m.context, &m.chunk}) *value = record.Take<uint32_t>();
+      for (uint64_t* value : {&m.shared_bytes, &m.private_bytes, &m.state_bytes}) *value = record.Take<uint64_t>();
+      return;
+    case Tag::Phase: {
+      PlanPhase& phase = m.phases.emplace_back();
+      const uint32_t kind = record.Take<uint32_t>();
+      if (kind > static_cast<uint32_t>(PhaseKind::Score))
+        record.Fail("phase kind " + std::to_string(kind) + " isn't known");
+      phase.kind = static_cast<PhaseKind>(kind);
+      phase.min_rows = record.Take<uint32_t>();
+      phase.max_rows = record.Take<uint32_t>();
+      return;
+    }
+    case Tag::Target: m.targets.emplace_back().name = text(); return;
+    case Tag::Feature: LastTarget(m, record).features.push_back(text()); return;
+    case Tag::Entry: {
+      const uint64_t offset = record.Take<uint64_t>();
+      LastTarget(m, record).entries[text()] = offset;
+      return;
+    }
+    case Tag::Symbol: {
+      const uint64_t offset = record.Take<uint64_t>(), size = record.Take<uint64_t>();
+      LastTarget(m, record).symbols[text()] = {offset, size};
+      return;
+    }
+    case Tag::StopIds: g.stop_ids = TakeIds(record); return;
+    case Tag::BosId: g.bos_id = record.Take<int32_t>(); return;
+    case Tag::Flags: {
+      const uint32_t flags = record.Take<uint32_t>();
+      g.add_bos = (flags & 1) != 0;
+      g.do_sample = (flags & 2) != 0;
+      return;
+    }
+    case Tag::Temperature: g.temperature = record.Take<float>(); return;
+    case Tag::TopK: g.top_k = record.Take<int32_t>(); return;
+    case Tag::TopP: g.top_p = record.Take<float>(); return;
+    case Tag::MinP: g.min_p = record.Take<float>(); return;
+    case Tag::Input: {
+      PlanInput& input = m.inputs.emplace_back();
+      std::memcpy(input.sha256.data(), record.TakeBytes(input.sha256.size()).data(), input.sha256.size());
+      input.role = text();
+      return;
+    }
+    case Tag::SelfTest:
+      for (uint64_t* value : {&m.self_test.prefill, &m.self_test.decode, &m.self_test.score})
+        *value = record.Take<uint64_t>();
+      m.self_test.ids = TakeIds(record);
+      return;
+  }
+  record.Fail("the tag isn't known");
+}
+
+}  // namespace
+
+ManifestBytes EncodeManifest(const Manifest& manifest) { return {EncodeRecords(manifest), EncodeSteps(manifest)}; }
+
+Manifest DecodeManifest(std::string_view manifest, std::string_view steps, std::string_view where) {
+  Manifest m;
+  ByteReader records(manifest, std::string(where) + ": manifest");
+  while (!records.done()) {
+    const uint32_t tag = records.Take<uint32_t>();
+    const std::string_view payload = records.TakeBytes(records.Take<uint32_t>());
+    records.SkipPadding(8);
+    ByteReader record(payload, records.where() + ": record " + std::to_string(tag));
+    DecodeRecord(m, static_cast<Tag>(tag), record);
+    if (!record.done()) record.Fail(std::to_string(record.left()) + " bytes too many");
+  }
+  ByteReader lists(steps, std::string(where) + ": steps");
+  while (!lists.done()) {
+    const uint32_t phase = lists.Take<uint32_t>();
+    if (phase >= m.phases.size())
+      lists.Fail("phase " + std::to_string(phase) + " of " + std::to_string(m.phases.size()));
+    PlanStep& step = m.phases[phase].steps.emplace_back();
+    step.kind = lists.Take<uint32_t>();
+    step.payload = lists.TakeBytes(lists.Take<uint64_t>());
+    lists.SkipPadding(8);
+  }
+  // Repeated, missing or reordered records and unused bits all show here.
+  const ManifestBytes canonical = EncodeManifest(m);
+  if (canonical.manifest != manifest) records.Fail("records are missing, repeated or out of order");
+  if (canonical.steps != steps) lists.Fail("steps are out of order");
+  return m;
+}
+
+}  // namespace llmc
