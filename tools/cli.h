@@ -1,0 +1,65 @@
+// The options of llmc's commands (DESIGN of the command line: README.md, "Commands"), as llmc.cpp parses them, and the
+// commands themselves. A command returns the exit status, or throws: UsageError 2, InputError and PlanError 1, anything
+// else 3.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+
+namespace llmc {
+
+// Flags of `compile`, and of `run` with a MODEL.
+struct CompileFlags {
+  ModelOptions model;
+  std::string output;
+  std::string backend = "llvm";
+  std::string target_cpu = "x86-64-v3";
+  std::string dump_ir;
+  std::vector<std::string> print_after, print_before;  // pass names; "all"
+  std::string stop_after;
+  std::vector<std::string> disable_pass;
+  bool remarks = false, check = false, time_passes = false;
+  std::string from;
+  bool no_selftest = false;
+  int jobs = 0;  // 0: the CPUs this process may use
+  // Which options were given on the command line, for contradictions with --from.
+  bool context_given = false, chunk_given = false, kv_type_given = false, activations_given = false,
+       quantize_given = false;
+};
+
+struct OptFlags {
+  std::string file;    // "-": stdin
+  std::string passes;  // comma-separated
+  std::string output = "-";
+  bool list_passes = false, flat = false, remarks = false;
+};
+
+struct DescribeFlags {
+  ModelOptions model;
+  bool report = false;
+  int64_t prefill = 512;
+};
+
+struct InspectFlags {
+  std::string plan;
+  std::optional<std::string> ir;  // "": the final IR; a pass's name, or "import"
+  bool verify = false;
+};
+
+struct TokenizeFlags {
+  std::string path;  // a plan or a model
+  std::string text;
+};
+
+int CommandCompile(const CompileFlags& flags);
+int CommandOpt(const OptFlags& flags);
+int CommandDescribe(const DescribeFlags& flags);
+int CommandInspect(const InspectFlags& flags);
+int CommandTokenize(const TokenizeFlags& flags);
+// `arguments` are llmc-run's, without PLAN.
+int CommandRun(const CompileFlags& flags, const std::vector<std::string>& arguments);
+
+}  // namespace llmc

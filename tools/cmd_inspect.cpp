@@ -1,0 +1,81 @@
+// llmc inspect: what a plan holds; its IR after any pass; every byte checked.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/sha256.h"
+#include "ir/text.h"
+#include "runtime/plan.h"
+#include "tools/cli.h"
+#include "tools/lowering.h"
+
+namespace llmc {
+namespace {
+
+void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
+  if (pass.empty()) {
+    WriteText("-", plan.Read(SectionKind::FinalIr));
+    return;
+  }
+  const std::string text = plan.Read(SectionKind::ImportIr);
+  if (pass == "import") {
+    WriteText("-", text);
+    return;
+  }
+  // The plan records which passes ran; running the same ones again gives the same module.
+  Module module = Parse(text, plan.name());
+  PipelineOptions pipeline;
+  pipeline.file = plan.name();
+  const std::string& ran = plan.manifest().passes;
+  for (size_t begin = 0; begin < ran.size();) {
+    const size_t end = std::min(ran.find(',', begin), ran.size());
+    pipeline.passes.push_back(ran.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) == pipeline.passes.end())
+    throw UsageError(fmt::format("{}: no pass \"{}\" ran; there are import, {}", plan.name(), pass,
+                                 fmt::join(pipeline.passes, ", ")));
+  pipeline.stop_after = pass;
+  RunPipeline(module, ContextOf(false), pipeline);
+  WriteText("-", Print(module));
+}
+
+void PrintSummary(const PlanFile& plan) {
+  const Manifest& m = plan.manifest();
+  fmt::print("model        {}\nbackend      {}\nnumerics     {}\nvocabulary   {}\ncontext      {}\nchunk        {}\n",
+             m.model, m.backend, m.numerics, m.vocab, m.context, m.chunk);
+  for (const PlanPhase& phase : m.phases)
+    fmt::print("phase        {} {}..{} rows, {} steps\n", PhaseKindName(phase.kind), phase.min_rows, phase.max_rows,
+               phase.steps.size());
+  for (const PlanTarget& target : m.targets)
+    fmt::print("target       {} (needs {})\n", target.name, fmt::join(target.features, " "));
+  fmt::print("memory       {} bytes of arena, {} per thread, {} of cache\n", m.shared_bytes, m.private_bytes,
+             m.state_bytes);
+  fmt::print("stop ids     {}\n", fmt::join(m.generation.stop_ids, ","));
+  fmt::print("self-test    {}\n", m.self_test.ids.empty() ? "none" : fmt::format("{} ids", m.self_test.ids.size()));
+  fmt::print("passes       {}\nbuild        {}\n", m.passes, m.build_id);
+  for (const PlanInput& input : m.inputs) {
+    std::string hex;
+    for (uint8_t byte : input.sha256) hex += fmt::format("{:02x}", byte);
+    fmt::print("input        {} sha256 {}\n", input.role, hex);
+  }
+  for (const PlanSection& section : plan.sections())
+    fmt::print("section      {:<13} {:>12} bytes at {}\n", SectionKindName(section.kind), section.size, section.offset);
+  fmt::print("file         {} bytes\n", plan.file_size());
+}
+
+}  // namespace
+
+int CommandInspect(const InspectFlags& flags) {
+  const PlanFile plan(flags.plan);
+  if (flags.verify) {
+    plan.VerifyAll(MakeSha256);
+    fmt::print(stderr, "{}: every section has its SHA-256\n", flags.plan);
+  }
+  if (flags.ir)
+    PrintIrAfter(plan, *flags.ir);
+  else if (!flags.verify)
+    PrintSummary(plan);
+  return 0;
+}
+
+}  // namespace llmc

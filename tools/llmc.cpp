@@ -1,0 +1,148 @@
+// llmc: the compiler's command line. Options are parsed here and nowhere else; the commands are in tools/cmd_*.cpp.
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/plan_error.h"
+#include "tools/cli.h"
+
+namespace llmc {
+namespace {
+
+void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
+  CLI::Option* path = app.add_option("MODEL", model.model, "HF directory, config.json, GGUF file or llmc description");
+  if (required) path->required();
+  app.add_option("--weights", model.weights, "weights elsewhere than beside the description, or random:SEED")
+      ->type_name("PATH|random:SEED");
+  app.add_flag("--no-weights", model.no_weights, "no weights: for inspection only");
+  app.add_flag("--no-tokenizer", model.no_tokenizer, "leave the tokenizer out; text commands on the plan are refused");
+  app.add_option("--context", model.context,
+                 "positions to reserve cache for (default: the smaller of the model's maximum and 8192)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--chunk", model.chunk, "most rows of one prefill call")->check(CLI::PositiveNumber);
+  app.add_option("--quantize", model.quantize, "block type for float matrices")->check(CLI::IsMember({"q8_0", "q4_0"}));
+  app.add_option("--kv-type", model.kv_type, "element type of the KV cache")->check(CLI::IsMember({"f16", "f32"}));
+  app.add_option("--activations", model.activations,
+                 "inputs of matrices (default: q8 for block types, f32 for float weights)")
+      ->check(CLI::IsMember({"q8", "f32"}));
+  app.add_option("--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
+}
+
+void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
+  AddModelOptions(app, flags.model);
+  app.add_option("--backend", flags.backend, "who makes the code")->check(CLI::IsMember({"llvm", "reference"}));
+  app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native")->type_name("LIST");
+  app.add_option("--dump-ir", flags.dump_ir, "write the IR after each pass that changed it into DIR")->type_name("DIR");
+  app.add_option("--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");
+  app.add_option("--print-before", flags.print_before, "print the IR before PASS to stderr")->type_name("PASS");
+  app.add_option("--stop-after", flags.stop_after, "stop after PASS and write the IR to -o or stdout")
+      ->type_name("PASS");
+  app.add_option("--disable-pass", flags.disable_pass, "leave out an optional pass")->type_name("PASS");
+  app.add_flag("--remarks", flags.remarks, "say what each pass did, and what it did not and why");
+  app.add_flag("--check", flags.check, "evaluate before and after each pass and compare");
+  app.add_flag("--time-passes", flags.time_passes, "time of each pass to stderr");
+  app.add_option("--from", flags.from, "start from this IR, with MODEL's weights and tokenizer")->type_name("FILE.ir");
+  app.add_flag("--no-selftest", flags.no_selftest, "no self-test in the plan");
+  app.add_option("-j", flags.jobs, "threads of the compiler")->check(CLI::PositiveNumber);
+}
+
+void NoteGiven(const CLI::App& app, CompileFlags& flags) {
+  flags.context_given = app.count("--context") > 0;
+  flags.chunk_given = app.count("--chunk") > 0;
+  flags.kv_type_given = app.count("--kv-type") > 0;
+  flags.activations_given = app.count("--activations") > 0;
+  flags.quantize_given = app.count("--quantize") > 0;
+}
+
+int Dispatch(int argc, char** argv) {
+  CLI::App app("llmc: compiles language models for CPUs, ahead of time");
+  app.set_version_flag("--version", std::string("llmc " LLMC_VERSION));
+  app.require_subcommand(1);
+
+  CompileFlags compile;
+  CLI::App* compile_app = app.add_subcommand("compile", "compile a model to a plan");
+  AddCompileOptions(*compile_app, compile);
+  compile_app->add_option("-o", compile.output, "the plan (with --stop-after: the IR)")->type_name("OUT.plan");
+
+  OptFlags opt;
+  CLI::App* opt_app = app.add_subcommand("opt", "run passes on IR text; without passes: parse, verify, print");
+  opt_app->add_option("FILE", opt.file, "IR text, - for stdin");
+  opt_app->add_option("--passes", opt.passes, "comma-separated");
+  opt_app->add_option("-o", opt.output, "output, - for stdout");
+  opt_app->add_flag("--list-passes", opt.list_passes, "list the passes");
+  opt_app->add_flag("--flat", opt.flat, "expand repeat blocks");
+  opt_app->add_flag("--remarks", opt.remarks, "say what each pass did");
+
+  DescribeFlags describe;
+  CLI::App* describe_app = app.add_subcommand("describe", "print the flat description of a model");
+  AddModelOptions(*describe_app, describe.model);
+  describe_app->add_flag("--report", describe.report, "parameters, cache, multiply-adds and bytes, to stderr");
+  describe_app->add_option("--prefill", describe.prefill, "rows of the prefill in the report")
+      ->check(CLI::PositiveNumber);
+
+  InspectFlags inspect;
+  std::string pass;
+  CLI::App* inspect_app = app.add_subcommand("inspect", "show what a plan holds");
+  inspect_app->add_option("PLAN", inspect.plan)->required();
+  CLI::Option* ir =
+      inspect_app->add_option("--ir", pass, "the IR: final, or after PASS")->expected(0, 1)->type_name("[PASS]");
+  inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
+
+  TokenizeFlags tokenize;
+  CLI::App* tokenize_app = app.add_subcommand("tokenize", "ids of a text");
+  tokenize_app->add_option("PLAN|MODEL", tokenize.path)->required();
+  tokenize_app->add_option("-p", tokenize.text, "the text")->required();
+
+  CompileFlags run;
+  CLI::App* run_app =
+      app.add_subcommand("run", "compile in memory and run; takes llmc-run's options (llmc-run --help) too");
+  AddCompileOptions(*run_app, run);
+  run_app->allow_extras();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
+  }
+  if (compile_app->parsed()) {
+    NoteGiven(*compile_app, compile);
+    return CommandCompile(compile);
+  }
+  if (opt_app->parsed()) return CommandOpt(opt);
+  if (describe_app->parsed()) return CommandDescribe(describe);
+  if (inspect_app->parsed()) {
+    if (ir->count() > 0) inspect.ir = pass;
+    return CommandInspect(inspect);
+  }
+  if (tokenize_app->parsed()) return CommandTokenize(tokenize);
+  NoteGiven(*run_app, run);
+  return CommandRun(run, run_app->remaining());
+}
+
+int Main(int argc, char** argv) {
+  try {
+    return Dispatch(argc, argv);
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "llmc: %s\n", error.what());
+    return 2;
+  } catch (const InputError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  } catch (const PlanError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "llmc: out of memory\n");
+    return 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "llmc: internal error: %s\n", error.what());
+    return 3;
+  }
+}
+
+}  // namespace
+}  // namespace llmc
+
+int main(int argc, char** argv) { return llmc::Main(argc, argv); }

@@ -1,0 +1,29 @@
+// From a model to the scheduled module: what compile, run and inspect share.
+#pragma once
+#include <string>
+
+#include "tools/cli.h"
+
+namespace llmc {
+
+struct Lowered {
+  Model model;              // model.module is the scheduled module
+  std::string import_text;  // the IR after import
+  bool stopped = false;     // --stop-after: the pipeline did not run to its end
+};
+
+// Loads MODEL (or takes --from FILE.ir with MODEL's weights), runs the passes, prints, dumps and checks as the flags
+// say.
+Lowered Lower(const CompileFlags& flags);
+
+// The pass context of the backends that are built in: the kernels that exist as one function.
+PassContext ContextOf(bool remarks);
+
+// A whole text file; "-" is stdin. Throws InputError. At most 256 MiB.
+std::string ReadText(const std::string& path);
+// To a file or "-". The file appears whole or not at all.
+void WriteText(const std::string& path, const std::string& text);
+
+void PrintDiag(const Diag& diag);  // to stderr
+
+}  // namespace llmc
