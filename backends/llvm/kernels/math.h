@@ -1,0 +1,85 @@
+// The arithmetic that kernels share beyond one rounding: exp2 in parts, silu, the row norm, quantisation of a block
+// (ir/README.md, Numerics).
+#pragma once
+#include "backends/llvm/kernels/primitives.h"
+
+namespace KERNELS_NAMESPACE {
+
+INLINE float FloatOfBits(int64_t bits) {
+  const uint32_t low = static_cast<uint32_t>(bits);
+  float out;
+  __builtin_memcpy(&out, &low, 4);
+  return out;
+}
+
+// 2^(t - 127) for integer-valued t <= 252; +0 for t <= 0.
+INLINE F32x16 Pow2(F32x16 t) { return AsFloat(ShiftLeft(ToInt(Max(t, Zero())), 23)); }
+INLINE float Pow2Of(float t) {
+  const int32_t field = t > 0 ? static_cast<int32_t>(t) : 0;
+  return FloatOfBits(field << 23);
+}
+
+// 2^x = p * 2^(n - 1), n = rint(x), p in [1.41, 2.83].
+INLINE F32x16 Exp2Parts(F32x16 x, F32x16& n) {
+  n = Round(x);
+  const F32x16 f = Sub(x, n);
+  F32x16 p = Fma(Splat(0x1.4454b2p-12f), f, Splat(0x1.5f1c46p-9f));
+  p = Fma(p, f, Splat(0x1.3b2f4cp-6f));
+  p = Fma(p, f, Splat(0x1.c6aff4p-4f));
+  p = Fma(p, f, Splat(0x1.ebfbcep-2f));
+  p = Fma(p, f, Splat(0x1.62e42ep+0f));
+  return Fma(p, f, Splat(0x1p+1f));
+}
+
+INLINE F32x16 Silu(F32x16 g) {
+  F32x16 n;
+  const F32x16 p = Exp2Parts(Min(Mul(g, Splat(-0x1.715476p+0f)), Splat(125.0f)), n);
+  const F32x16 e = Mul(p, Pow2(Add(n, Splat(126.0f))));
+  return Div(g, Add(Splat(1.0f), e));
+}
+
+// 1 / sqrt(mean of squares + eps) of x[0 .. dim-1].
+INLINE float RowScale(const float* x, int64_t dim, float eps) {
+  F32x16 lanes = Zero();
+  int64_t i = 0;
+#pragma clang loop unroll(disable)
+  for (; i + 16 <= dim; i += 16) {
+    const F32x16 v = Load(x + i);
+    lanes = Fma(v, v, lanes);
+  }
+  if (i < dim) {
+    const F32x16 v = LoadPart(x + i, dim - i);
+    lanes = Fma(v, v, lanes);
+  }
+  return 1.0f / __builtin_sqrtf(TreeSum(lanes) / static_cast<float>(dim) + eps);
+}
+
+// A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), sums.
+struct A8 {
+  const int8_t* codes;
+  const float* d;
+  const float* s;
+  const int32_t* sum;
+};
+INLINE int64_t A8RowBytes(int64_t k) { return k + k / 32 * 12; }
+INLINE A8 A8Row(const uint8_t* row, int64_t k) {
+  const float* d = reinterpret_cast<const float*>(row + k);
+  return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int32_t*>(d + 2 * (k / 32))};
+}
+
+// Block `block` of an a8 row of k elements from 32 values.
+INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
+  float max = MaxLane(Max(Abs(lo), Abs(hi)));
+  if (!(max > 0x1p-80f)) max = 0;
+  const float d = max * 0x1.020408p-7f;
+  const float inverse = max > 0 ? 127.0f / max : 0.0f;
+  const I32x16 a = ToInt(Mul(lo, Splat(inverse))), b = ToInt(Mul(hi, Splat(inverse)));
+  const int32_t sum = SumInt(AddInt(a, b));
+  StoreCodes(reinterpret_cast<int8_t*>(row) + 32 * block, a, b);
+  float* scales = reinterpret_cast<float*>(row + k);
+  scales[block] = d;
+  scales[k / 32 + block] = d * static_cast<float>(sum);
+  reinterpret_cast<int32_t*>(scales + 2 * (k / 32))[block] = sum;
+}
+
+}  // namespace KERNELS_NAMESPACE

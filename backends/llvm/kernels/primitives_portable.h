@@ -1,0 +1,246 @@
+// The portable form of the primitives, which also says what each one computes: the emulation that tests compare native
+// kernels with.
+#pragma once
+#include "backends/llvm/kernels/kernel.h"
+
+namespace KERNELS_NAMESPACE {
+
+struct F32x16 {
+  float v[16];
+};
+struct I32x16 {
+  int32_t v[16];
+};
+struct Codes {  // byte 4r + i: code i of lane r
+  uint8_t v[64];
+};
+struct Dot {  // sums of products of unsigned codes up to 15 (8 times) or 31 (4 times) with activations in -127..127;
+              // native forms may hold 16 bits
+  int32_t v[16];
+};
+
+template <class F>
+INLINE F32x16 Lanes(F f) {
+  F32x16 out;
+  for (int i = 0; i < 16; ++i) out.v[i] = f(i);
+  return out;
+}
+template <class F>
+INLINE I32x16 IntLanes(F f) {
+  I32x16 out;
+  for (int i = 0; i < 16; ++i) out.v[i] = f(i);
+  return out;
+}
+template <class To, class From>
+INLINE To Bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+INLINE F32x16 Zero() {
+  return Lanes([](int) { return 0.0f; });
+}
+INLINE F32x16 Splat(float x) {
+  return Lanes([=](int) { return x; });
+}
+INLINE F32x16 Load(const float* p) {
+  return Lanes([=](int i) { return p[i]; });
+}
+INLINE void Store(float* p, F32x16 v) {
+  for (int i = 0; i < 16; ++i) p[i] = v.v[i];
+}
+// Lanes 0 .. n-1, the others are 0 and not read; n may be over 16.
+INLINE F32x16 LoadPart(const float* p, int64_t n) {
+  return Lanes([=](int i) { return i < n ? p[i] : 0.0f; });
+}
+INLINE void StorePart(float* p, F32x16 v, int64_t n) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = v.v[i];
+}
+// f16, both ways to nearest even, subnormals kept.
+INLINE float HalfToFloat(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  const uint32_t exponent = (h >> 10) & 31, mantissa = h & 1023u;
+  if (exponent == 31) return Bits<float>(sign | 0x7f800000u | mantissa << 13);
+  if (exponent != 0) return Bits<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+  return Bits<float>(sign | Bits<uint32_t>(magnitude));
+}
+INLINE uint16_t FloatToHalf(float x) {
+  const uint32_t bits = Bits<uint32_t>(x), sign = bits >> 16 & 0x8000u;
+  const float magnitude = Bits<float>(bits & 0x7fffffffu);
+  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x1p-14f) {  // rounds to a multiple of 2^-24, the ulp of 0.5
+    const float rounded = magnitude + 0x1p-1f;
+    return static_cast<uint16_t>(sign | (Bits<uint32_t>(rounded) - Bits<uint32_t>(0x1p-1f)));
+  }
+  const uint32_t b = Bits<uint32_t>(magnitude);
+  const uint32_t rounded = b + 0xfffu + (b >> 13 & 1u);
+  return static_cast<uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
+}
+INLINE F32x16 LoadHalf(const uint16_t* p) {
+  return Lanes([=](int i) { return HalfToFloat(p[i]); });
+}
+INLINE void StoreHalf(uint16_t* p, F32x16 v) {
+  for (int i = 0; i < 16; ++i) p[i] = FloatToHalf(v.v[i]);
+}
+
+// Arithmetic by lanes, one rounding each.
+INLINE F32x16 Fma(F32x16 x, F32x16 y, F32x16 z) {
+  return Lanes([&](int i) { return __builtin_fmaf(x.v[i], y.v[i], z.v[i]); });
+}
+INLINE F32x16 Add(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] + y.v[i]; });
+}
+INLINE F32x16 Sub(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] - y.v[i]; });
+}
+INLINE F32x16 Mul(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] * y.v[i]; });
+}
+INLINE F32x16 Div(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] / y.v[i]; });
+}
+INLINE F32x16 Max(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
+}
+INLINE F32x16 Min(F32x16 x, F32x16 y) {
+  return Lanes([&](int i) { return x.v[i] < y.v[i] ? x.v[i] : y.v[i]; });
+}
+INLINE F32x16 Abs(F32x16 x) {
+  return Lanes([&](int i) { return __builtin_fabsf(x.v[i]); });
+}
+INLINE F32x16 Round(F32x16 x) {  // nearest even
+  return Lanes([&](int i) { return __builtin_rintf(x.v[i]); });
+}
+INLINE I32x16 ToInt(F32x16 x) {  // nearest even
+  return IntLanes([&](int i) { return static_cast<int32_t>(__builtin_rintf(x.v[i])); });
+}
+INLINE F32x16 ToFloat(I32x16 x) {
+  return Lanes([&](int i) { return static_cast<float>(x.v[i]); });
+}
+INLINE F32x16 AsFloat(I32x16 x) {
+  return Lanes([&](int i) { return Bits<float>(x.v[i]); });
+}
+INLINE I32x16 AddInt(I32x16 x, I32x16 y) {
+  return IntLanes([&](int i) { return x.v[i] + y.v[i]; });
+}
+INLINE I32x16 SubInt(I32x16 x, I32x16 y) {
+  return IntLanes([&](int i) { return x.v[i] - y.v[i]; });
+}
+INLINE I32x16 SplatInt(int32_t x) {
+  return IntLanes([=](int) { return x; });
+}
+INLINE I32x16 LoadInt(const uint32_t* p) {
+  return IntLanes([=](int i) { return static_cast<int32_t>(p[i]); });
+}
+INLINE I32x16 And(I32x16 x, int32_t mask) {
+  return IntLanes([&](int i) { return x.v[i] & mask; });
+}
+INLINE I32x16 ShiftLeft(I32x16 x, int n) {
+  return IntLanes([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) << n); });
+}
+INLINE I32x16 ShiftRight(I32x16 x, int n) {  // zeros come in
+  return IntLanes([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) >> n); });
+}
+
+// Across lanes. TreeSum: for w in 8, 4, 2, 1: lane i += lane i + w.
+INLINE float TreeSum(F32x16 v) {
+  for (int w = 8; w > 0; w /= 2) {
+    for (int i = 0; i < w; ++i) v.v[i] = v.v[i] + v.v[i + w];
+  }
+  return v.v[0];
+}
+INLINE float MaxLane(F32x16 v) {
+  float max = v.v[0];
+  for (int i = 1; i < 16; ++i) max = v.v[i] > max ? v.v[i] : max;
+  return max;
+}
+INLINE int32_t SumInt(I32x16 v) {
+  int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) sum += v.v[i];
+  return sum;
+}
+// Lanes begin .. end-1 of v, `otherwise` in the others; both bounds may lie outside 0..16.
+INLINE F32x16 KeepLanes(F32x16 v, int64_t begin, int64_t end, float otherwise) {
+  return Lanes([&](int i) { return i >= begin && i < end ? v.v[i] : otherwise; });
+}
+// 32 codes in -128..127, one byte each: lo's, then hi's.
+INLINE void StoreCodes(int8_t* p, I32x16 lo, I32x16 hi) {
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<int8_t>(lo.v[i]);
+    p[16 + i] = static_cast<int8_t>(hi.v[i]);
+  }
+}
+
+// Bytes of a tile.
+INLINE Codes LoadCodes(const uint8_t* p) {
+  Codes out;
+  for (int i = 0; i < 64; ++i) out.v[i] = p[i];
+  return out;
+}
+INLINE void StoreBytes(uint8_t* p, Codes v) {
+  for (int i = 0; i < 64; ++i) p[i] = v.v[i];
+}
+INLINE Codes LowNibbles(Codes v) {
+  for (int i = 0; i < 64; ++i) v.v[i] &= 15;
+  return v;
+}
+INLINE Codes HighNibbles(Codes v) {
+  for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] >> 4);
+  return v;
+}
+// Code i of lane r gets bit shift + i of lane r of `bits` as its bit 4.
+INLINE Codes OrFifthBits(Codes v, I32x16 bits, int shift) {
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t bit = static_cast<uint32_t>(bits.v[i / 4]) >> (shift + i % 4) & 1u;
+    v.v[i] = static_cast<uint8_t>(v.v[i] | bit << 4);
+  }
+  return v;
+}
+INLINE I32x16 CodeOf(Codes v, int i) {
+  return IntLanes([&](int r) { return v.v[4 * r + i]; });
+}
+INLINE I32x16 SignedCodeOf(Codes v, int i) {
+  return IntLanes([&](int r) { return static_cast<int8_t>(v.v[4 * r + i]); });
+}
+
+// Dot products of each lane's four codes with the four activations at a.
+INLINE Dot DotNext(Dot dot, Codes w, const int8_t* a) {
+  for (int i = 0; i < 64; ++i) dot.v[i / 4] += w.v[i] * a[i % 4];
+  return dot;
+}
+INLINE Dot DotFirst(Codes w, const int8_t* a) { return DotNext(Dot{}, w, a); }
+INLINE void DotFirstInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotFirst(w, a); }
+INLINE void DotNextInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotNext(dot, w, a); }
+INLINE void InOrder() {}  // what stands behind it isn't moved in front of it
+INLINE I32x16 DotSum(Dot dot) {
+  return IntLanes([&](int i) { return dot.v[i]; });
+}
+// The same with signed codes, -128 too.
+INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
+  for (int i = 0; i < 64; ++i) sum.v[i / 4] += static_cast<int8_t>(w.v[i]) * a[i % 4];
+  return sum;
+}
+
+// 64 bytes holding two 16-bit floats a lane: the first and the second of each. Halves may come in an order of lanes
+// that FromPairOrder undoes.
+INLINE void LoadHalfPairs(const uint8_t* p, F32x16& even, F32x16& odd) {
+  uint16_t h[32];
+  __builtin_memcpy(h, p, 64);
+  even = Lanes([&](int i) { return HalfToFloat(h[2 * i]); });
+  odd = Lanes([&](int i) { return HalfToFloat(h[2 * i + 1]); });
+}
+INLINE F32x16 FromPairOrder(F32x16 v) { return v; }
+INLINE void LoadBf16Pairs(const uint8_t* p, F32x16& even, F32x16& odd) {
+  uint16_t h[32];
+  __builtin_memcpy(h, p, 64);
+  even = Lanes([&](int i) { return Bits<float>(static_cast<uint32_t>(h[2 * i]) << 16); });
+  odd = Lanes([&](int i) { return Bits<float>(static_cast<uint32_t>(h[2 * i + 1]) << 16); });
+}
+
+INLINE void Prefetch(const void*) {}
+INLINE void Pause() {}
+
+}  // namespace KERNELS_NAMESPACE
