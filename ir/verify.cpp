@@ -1,0 +1,312 @@
+// The verifier. Structure first, so that inference and the later checks may rely on it.
+#include "ir/verify.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/diag.h"
+#include "ir/op.h"
+#include "ir/recipe.h"
+#include "ir/verify_schedule.h"
+
+namespace llmc {
+namespace {
+
+constexpr size_t kMaxRank = 4;
+constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxElements = int64_t{1} << 48;
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool IsWord(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
+
+// What the parser reads back as the same identifier: words joined by '-' or '.', and no other value's spelling.
+bool IsIdent(std::string_view text) {
+  if (text.empty() || !IsLetter(text[0]) || !IsWord(text.back())) return false;
+  for (size_t i = 1; i < text.size(); ++i) {
+    const bool joint = (text[i] == '-' || text[i] == '.') && IsWord(text[i - 1]);
+    if (!IsWord(text[i]) && !joint) return false;
+  }
+  return text != "true" && text != "false" && text != "inf" && text != "nan";
+}
+
+std::string LineOf(int line) { return line > 0 ? std::to_string(line) : ""; }
+
+class Verifier {
+ public:
+  explicit Verifier(const Module& module) : module_(module) {}
+
+  void Check() const {
+    Require(IsIdent(module_.name), 0, "the module's name '" + module_.name + "' is no identifier");
+    CheckAttrTexts(module_.options, 0);
+    CheckDims();
+    CheckGlobals();
+    std::set<std::string> names;
+    for (const Func& func : module_.funcs) {
+      Require(IsIdent(func.name), 0, "'" + func.name + "' is no identifier");
+      if (!names.insert(func.name).second) {
+        Fail(DiagKind::DuplicateName, {"", ""}, "@" + func.name + " is defined twice");
+      }
+      CheckFunc(func);
+      CheckStates(func);
+      VerifySchedule(module_, func);
+    }
+    VerifyGlobalOffsets(module_);
+  }
+
+ private:
+  static void Require(bool condition, int line, const std::string& message) {
+    if (!condition) Fail(DiagKind::InvalidModule, {"", LineOf(line)}, message);
+  }
+
+  static void CheckAttrTexts(const Attrs& attrs, int line) {
+    for (const auto& [name, value] : attrs.all()) {
+      Require(std::all_of(name.begin(), name.end(), IsWord) && IsIdent(name), line, "'" + name + "' is no identifier");
+      const std::string* ident = std::get_if<std::string>(&value);
+      Require(ident == nullptr || IsIdent(*ident), line, "attribute '" + name + "' is no identifier");
+      const std::vector<Dim>* list = std::get_if<std::vector<Dim>>(&value);
+      if (list == nullptr) continue;
+      for (const Dim& dim : *list) {
+        Require(!dim.is_symbol() || IsIdent(dim.symbol), line,
+                "attribute '" + name + "' has no identifier in its list");
+      }
+    }
+  }
+
+  const DimRange* FindDim(std::string_view symbol) const {
+    for (const DimRange& dim : module_.dims) {
+      if (dim.symbol == symbol) return &dim;
+    }
+    return nullptr;
+  }
+
+  void CheckDims() const {
+    for (size_t i = 0; i < module_.dims.size(); ++i) {
+      const DimRange& dim = module_.dims[i];
+      Require(std::all_of(dim.symbol.begin(), dim.symbol.end(), IsWord) && !dim.symbol.empty() &&
+                  dim.symbol[0] >= 'A' && dim.symbol[0] <= 'Z',
+              0, "dim '" + dim.symbol + "' is no identifier with a capital");
+      Require(dim.min >= 1 && dim.min <= dim.max && dim.max <= kMaxDim, 0,
+              "dim " + dim.symbol + " has the range " + std::to_string(dim.min) + ".." + std::to_string(dim.max));
+      Require(FindDim(dim.symbol) == &dim, 0, "dim " + dim.symbol + " is declared twice");
+    }
+  }
+
+  static void CheckName(const Name& name, int line) {
+    const std::optional<Name> read = NameFromText(ToText(name));
+    Require(read && *read == name, line, "'" + ToText(name) + "' is not a name");
+  }
+
+  // Limits that keep sizes in 64 bits, and what a layout needs.
+  void CheckType(const Type& type, bool may_have_symbols, int line, const std::string& what) const {
+    const std::string text = what + " is " + ToText(type);
+    Require(type.dims.size() <= kMaxRank, line, text + ": more than 4 dims");
+    int64_t elements = 1;
+    for (const Dim& dim : type.dims) {
+      int64_t size = dim.value;
+      if (dim.is_symbol()) {
+        const DimRange* range = FindDim(dim.symbol);
+        Require(range != nullptr, line, text + ": no dim is called " + dim.symbol);
+        Require(may_have_symbols, line, text + ": its dims must be numbers");
+        size = range->max;
+      }
+      Require(size >= 1 && size <= kMaxDim && size <= kMaxElements / elements, line, text + ": too large or empty");
+      elements *= size;
+    }
+    const DTypeInfo& info = InfoOf(type.dtype);
+    if (info.block > 1) {
+      Require(!type.dims.empty() && !type.dims.back().is_symbol() && type.dims.back().value % info.block == 0, line,
+              text + ": the innermost dim must be whole blocks of " + std::to_string(info.block));
+    }
+    const bool matrix = type.layout == Layout::Tiles16;
+    const bool cache = type.layout == Layout::Keys16 || type.layout == Layout::Heads;
+    Require(!matrix || (type.dims.size() == 2 && info.cls != DTypeClass::INT && info.cls != DTypeClass::ACT), line,
+            text + ": tiles16 is for matrices of floats or blocks");
+    Require(!cache || (type.dims.size() == 3 && info.cls == DTypeClass::FLOAT), line,
+            text + ": keys16 and heads are for float caches [slots, heads, d]");
+  }
+
+  void CheckGlobals() const {
+    std::set<Name> names;
+    for (size_t i = 0; i < module_.globals.size(); ++i) {
+      const Global& global = module_.globals[i];
+      const std::string name = "$" + ToText(global.name);
+      CheckName(global.name, global.line);
+      if (!names.insert(global.name).second) {
+        Fail(DiagKind::DuplicateName, {"", LineOf(global.line)}, name + " is declared twice");
+      }
+      CheckType(global.type, false, global.line, name);
+      const bool is_state = global.kind == GlobalKind::State;
+      Require(global.type.state == (is_state ? static_cast<int>(i) : -1), global.line,
+              name + ": its type names another state");
+      Require(!global.offset || *global.offset >= 0, global.line, name + ": its offset is negative");
+      switch (global.kind) {
+        case GlobalKind::Weight:
+          Require(global.type.layout == Layout::Rows, global.line, name + ": a weight is in rows layout");
+          Require(global.type.dtype != DType::A8, global.line, name + ": a weight can't be a8");
+          break;
+        case GlobalKind::Const:
+          CheckAttrTexts(global.recipe.attrs, global.line);
+          for (const int input : global.recipe.inputs) {
+            Require(input >= 0 && static_cast<size_t>(input) < i, global.line,
+                    name + ": an input of the recipe is not declared before it");
+            Require(module_.globals[static_cast<size_t>(input)].kind != GlobalKind::State, global.line,
+                    name + ": a recipe can't read a state");
+          }
+          CheckRecipe(module_, i);
+          break;
+        case GlobalKind::State: CheckState(global, name); break;
+      }
+    }
+  }
+
+  static void CheckState(const Global& global, const std::string& name) {
+    CheckAttrTexts(global.attrs, global.line);
+    static const std::vector<AttrDef> kKind = {{"kind", AttrType::Ident, true, std::nullopt, {"kv"}}};
+    Attrs kind;
+    if (const AttrValue* value = global.attrs.Find("kind")) kind.Set("kind", *value);
+    if (const std::optional<AttrFault> fault = FindAttrFault(kKind, kind)) {
+      Fail(fault->kind, {"", LineOf(global.line)}, name + ": " + fault->message);
+    }
+    const AttrValue* window = global.attrs.Find("window");
+    const std::string* none = window == nullptr ? nullptr : std::get_if<std::string>(window);
+    const int64_t* tokens = window == nullptr ? nullptr : std::get_if<int64_t>(window);
+    if (!(none != nullptr && *none == "none") && !(tokens != nullptr && *tokens >= 1)) {
+      Fail(DiagKind::BadAttribute, {"", LineOf(global.line)}, name + ": window must be none or at least 1");
+    }
+    Require(global.attrs.all().size() == 2, global.line, name + ": a kv state has the attributes kind and window");
+    Require(global.type.dims.size() == 3 && InfoOf(global.type.dtype).cls == DTypeClass::FLOAT &&
+                global.type.layout != Layout::Tiles16,
+            global.line, name + ": a kv state is a float cache [slots, heads, d]");
+  }
+
+  void CheckFunc(const Func& func) const {
+    const std::string at = "@" + func.name;
+    CheckFuncDims(func, at);
+    CheckSignature(func, at);
+    std::vector<bool> defined(func.values.size(), false);
+    std::set<Name> names;
+    const auto define = [&](ValueId id, int line) {
+      Require(id >= 0 && static_cast<size_t>(id) < func.values.size(), line, at + ": a value's number is out of range");
+      const Value& value = func.values[static_cast<size_t>(id)];
+      CheckName(value.name, line);
+      Require(!defined[static_cast<size_t>(id)], line, at + ": %" + ToText(value.name) + " is defined twice");
+      if (!names.insert(value.name).second) {
+        Fail(DiagKind::DuplicateName, {"", LineOf(line)}, at + ": two values are called %" + ToText(value.name));
+      }
+      if (value.type.state < 0) {
+        CheckType(value.type, true, line, "%" + ToText(value.name));
+        Require(value.type.layout == Layout::Rows, line, "%" + ToText(value.name) + ": a value is in rows layout");
+      }
+      defined[static_cast<size_t>(id)] = true;
+    };
+    const auto check_read = [&](const Operand& operand, int line) {
+      const size_t index = static_cast<size_t>(operand.index);
+      const size_t size = operand.is_global ? module_.globals.size() : func.values.size();
+      Require(operand.index >= 0 && index < size, line, at + ": an operand's number is out of range");
+      Require(operand.is_global || defined[index], line, at + ": a value is read before it is defined");
+    };
+    for (const ValueId param : func.params) define(param, 0);
+    for (const Op& op : func.ops) {
+      for (const Operand& operand : op.operands) check_read(operand, op.line);
+      CheckAttrTexts(op.attrs, op.line);
+      const std::vector<Type> types = Infer(module_, func, op);
+      if (types.size() != op.results.size()) {
+        Fail(DiagKind::TypeMismatch, {"", LineOf(op.line)},
+             std::string(OpText(op.kind)) + ": makes " + std::to_string(types.size()) + " results, has " +
+                 std::to_string(op.results.size()));
+      }
+      for (size_t i = 0; i < types.size(); ++i) {
+        define(op.results[i], op.line);
+        CheckResult(func, op, op.results[i], types[i]);
+      }
+    }
+    Require(std::all_of(defined.begin(), defined.end(), [](bool is) { return is; }), 0,
+            at + ": a value is made by no op");
+    Require(func.returns.size() == 1 && !func.returns[0].is_global, 0, at + " must return one value");
+    check_read(func.returns[0], 0);
+    const Type& logits = TypeOf(module_, func, func.returns[0]);
+    if (logits.dtype != DType::F32 || logits.dims.size() != 2 || logits.state >= 0 || logits.dims[1].is_symbol()) {
+      Fail(DiagKind::TypeMismatch, {"", ""}, at + " returns " + ToText(logits) + ", must be f32[rows, vocabulary]");
+    }
+  }
+
+  void CheckFuncDims(const Func& func, const std::string& at) const {
+    std::set<std::string> symbols;
+    for (const DimRange& range : func.dims) {
+      const DimRange* outer = FindDim(range.symbol);
+      Require(outer != nullptr, 0, at + ": no dim is called " + range.symbol);
+      Require(range.min <= range.max && range.min >= outer->min && range.max <= outer->max, 0,
+              at + ": " + range.symbol + " = " + std::to_string(range.min) + ".." + std::to_string(range.max) +
+                  " is not within " + std::to_string(outer->min) + ".." + std::to_string(outer->max));
+      Require(symbols.insert(range.symbol).second, 0, at + ": " + range.symbol + " is narrowed twice");
+    }
+  }
+
+  void CheckSignature(const Func& func, const std::string& at) const {
+    Require(FindDim("S") != nullptr, 0, at + ": the module must declare dim S, the rows of a call");
+    static const std::vector<std::pair<std::string_view, std::string_view>> kParams = {
+        {"tokens", "i32[S]"}, {"pos", "i32[]"}, {"total", "i32[]"}};
+    bool good = func.params.size() == kParams.size();
+    for (size_t i = 0; good && i < kParams.size(); ++i) {
+      const size_t id = static_cast<size_t>(func.params[i]);
+      good = id < func.values.size() && ToText(func.values[id].name) == kParams[i].first &&
+             ToText(func.values[id].type) == kParams[i].second && func.values[id].type.state < 0 && !func.values[id].at;
+    }
+    Require(good, 0, at + " must take (%tokens: i32[S], %pos: i32[], %total: i32[])");
+  }
+
+  void CheckResult(const Func& func, const Op& op, ValueId id, const Type& type) const {
+    const Value& value = func.values[static_cast<size_t>(id)];
+    if (value.type == type) return;
+    const auto text = [&](const Type& t) {
+      const bool is_state = t.state >= 0 && static_cast<size_t>(t.state) < module_.globals.size();
+      return is_state ? "$" + ToText(module_.globals[static_cast<size_t>(t.state)].name) : ToText(t);
+    };
+    Fail(DiagKind::TypeMismatch, {"", LineOf(op.line)},
+         std::string(OpText(op.kind)) + ": %" + ToText(value.name) + " is " + text(value.type) + ", the op makes " +
+             text(type));
+  }
+
+  void CheckStates(const Func& func) const {
+    std::map<int, ValueId> appended;  // state -> its value after the append
+    const std::vector<int> uses = CountUses(func);
+    for (const Op& op : func.ops) {
+      const auto fail = [&](int state, const std::string& message) {
+        Fail(DiagKind::StateMisuse, {"", LineOf(op.line)},
+             "$" + ToText(module_.globals[static_cast<size_t>(state)].name) + message);
+      };
+      for (const Operand& operand : op.operands) {
+        const int state = TypeOf(module_, func, operand).state;
+        if (state < 0) continue;
+        const auto found = appended.find(state);
+        if (found == appended.end()) continue;
+        if (DefOf(op.kind).appends_state) fail(state, " is appended to twice");
+        if (operand != Operand::Local(found->second)) fail(state, ": its older value is read after the append");
+      }
+      if (!DefOf(op.kind).appends_state) continue;
+      const int state = TypeOf(module_, func, op.operands[0]).state;
+      if (uses[static_cast<size_t>(op.results[0])] == 0) fail(state, ": the appended value is never read");
+      appended[state] = op.results[0];
+    }
+  }
+
+  const Module& module_;
+};
+
+}  // namespace
+
+void Verify(const Module& module, const std::string& file) {
+  try {
+    Verifier(module).Check();
+  } catch (const InputError& error) {
+    // Checks below this level know lines, not files.
+    Diag diag = error.diag();
+    if (diag.place.file.empty()) diag.place.file = file;
+    throw InputError(std::move(diag));
+  }
+}
+
+}  // namespace llmc
