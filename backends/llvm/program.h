@@ -1,4 +1,5 @@
-// The program that code generation compiles: phases as lists of kernel calls. Made by backends/llvm/lower.cpp from the scheduled IR; decides nothing itself.
+// The program that code generation compiles: phases as lists of kernel calls. Made by backends/llvm/lower.cpp from the
+// scheduled IR; decides nothing itself.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,14 +10,17 @@
 namespace llmc {
 
 // One call of a kernel (backends/llvm/kernels/*.cpp):
-//   void NAME(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* rec, int64_t constant_0, ...)
-// Calls with the same kernel and constants share one function, whatever their phase or layer; what differs between them is in the record.
+//   void NAME(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* rec, int64_t
+//   constant_0, ...)
+// Calls with the same kernel and constants share one function, whatever their phase or layer; what differs between them
+// is in the record.
 struct KernelCall {
   std::string kernel;
-  std::vector<int64_t> constants;  // shapes, spaces, strides: bound at compile time, in the order of the kernel's trailing parameters
-  std::vector<uint64_t> record;    // offsets in bytes: read at run time through `rec`
-  bool one_row = false;            // rows = 1, else rows = Context.rows
-  bool barrier_before = false;     // all threads meet before this call
+  std::vector<int64_t>
+      constants;  // shapes, spaces, strides: bound at compile time, in the order of the kernel's trailing parameters
+  std::vector<uint64_t> record;  // offsets in bytes: read at run time through `rec`
+  bool one_row = false;          // rows = 1, else rows = Context.rows
+  bool barrier_before = false;   // all threads meet before this call
 };
 
 struct Phase {
@@ -28,24 +32,28 @@ struct Program {
   std::vector<Phase> phases;
 };
 
-// A target CPU: "x86-64-v3". `features` are the /proc/cpuinfo-style names that the loader checks ("avx2", "fma", "f16c", ...).
+// A target CPU: "x86-64-v3". `features` are the /proc/cpuinfo-style names that the loader checks ("avx2", "fma",
+// "f16c", ...).
 struct Target {
   std::string name;
   std::string llvm_cpu;
   std::vector<std::string> llvm_features;  // "+avx2" ... on top of llvm_cpu
   std::vector<std::string> features;
 };
-// "x86-64-v3", or "native" (the best target known for this machine). Throws UsageError for others, listing what there is.
+// "x86-64-v3", or "native" (the best target known for this machine). Throws UsageError for others, listing what there
+// is.
 Target TargetFromName(std::string_view name);
 
 // Machine code that needs no relocation: mapped read+execute at any page boundary, it runs.
 struct CodeBlob {
-  std::string bytes;                         // padded to 4096
-  std::map<std::string, uint64_t> entries;   // phase name -> offset
-  std::map<std::string, std::pair<uint64_t, uint64_t>> symbols;  // specialised functions: name -> (offset, size), for profiles
+  std::string bytes;                        // padded to 4096
+  std::map<std::string, uint64_t> entries;  // phase name -> offset
+  std::map<std::string, std::pair<uint64_t, uint64_t>>
+      symbols;  // specialised functions: name -> (offset, size), for profiles
 };
 
-// Specialise, optimise, emit one ELF object. Deterministic: the same program, target and build give the same bytes, whatever `jobs`.
+// Specialise, optimise, emit one ELF object. Deterministic: the same program, target and build give the same bytes,
+// whatever `jobs`.
 std::string CompileObject(const Program& program, const Target& target, int jobs);
 // LLD as a library, then checks that nothing is left to relocate, resolve or write (backends/README.md).
 CodeBlob LinkObject(const std::string& object);

@@ -1,0 +1,58 @@
+#include "backends/backend.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/diag.h"
+#include "runtime/plan_hash.h"
+#ifdef LLMC_WITH_LLVM
+#include "backends/llvm/codegen.h"
+#endif
+
+namespace llmc {
+
+const std::vector<std::string>& BackendNames() {
+  static const std::vector<std::string> names = {
+      "reference",
+#ifdef LLMC_WITH_LLVM
+      "llvm",
+#endif
+  };
+  return names;
+}
+
+void CheckBackend(std::string_view name) {
+  const std::vector<std::string>& names = BackendNames();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    throw UsageError(fmt::format("no backend is called \"{}\"; there is {}", name, fmt::join(names, ", ")));
+  }
+}
+
+std::vector<std::vector<OpKind>> FusedKernels(std::string_view backend) {
+  CheckBackend(backend);
+  // The interpreter runs any schedule; with the default backend's, its IR is the one that people compare with.
+  return {
+      {OpKind::RmsNorm, OpKind::Quantize},
+      {OpKind::AddRmsNorm, OpKind::Quantize},
+      {OpKind::Linear, OpKind::Gated},
+      {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
+      {OpKind::Attention, OpKind::Quantize},
+      {OpKind::AttentionMerge, OpKind::Quantize},
+  };
+}
+
+std::string BackendBuildId() {
+  std::string id = "llmc " LLMC_VERSION;
+#ifdef LLMC_WITH_LLVM
+  id += ", LLVM " + LlvmVersion();
+  for (const Target& target : AllTargets()) {
+    const std::string_view kernels = KernelBitcode(target);
+    id += fmt::format(", kernels {} {:016x}", target.name, Xxh3Of(kernels.data(), kernels.size()));
+  }
+#endif
+  return id;
+}
+
+}  // namespace llmc

@@ -1,0 +1,22 @@
+// What the rest of the compiler asks of a backend before there is a plan.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/op_kind.h"
+
+namespace llmc {
+
+// "reference" (the interpreter; its plans carry no code) and, in a build with LLVM, "llvm", the default.
+const std::vector<std::string>& BackendNames();
+// Throws UsageError for a name that isn't one of them.
+void CheckBackend(std::string_view name);
+
+// Ops in a row, each reading its predecessor's last result, that the backend has as one function: what plan-schedule may fuse.
+std::vector<std::vector<OpKind>> FusedKernels(std::string_view backend);
+
+// Versions of llmc and LLVM, and a hash of the embedded kernels. The same build gives the same text on any machine.
+std::string BackendBuildId();
+
+}  // namespace llmc

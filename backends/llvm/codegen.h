@@ -1,0 +1,41 @@
+// Inside of code generation: what program.h's functions are made of, open for tests. No LLVM header here: few files pay
+// for those.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/llvm/program.h"
+
+namespace llvm {
+class Module;
+class TargetMachine;
+}  // namespace llvm
+
+namespace llmc {
+
+// Every target there is, smallest first.
+std::vector<Target> AllTargets();
+std::string LlvmVersion();  // "19.1.7"
+
+// The kernels' bitcode for a target's ISA level, embedded in this program.
+std::string_view KernelBitcode(const Target& target);
+
+// CompileObject with the kernels given.
+std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs);
+
+// Registers LLVM's target once.
+void StartLlvm();
+
+// Runs the optimiser over a specialised module and emits its object (optimize.cpp).
+std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine);
+
+// One relocatable object out of several. LLD is not thread-safe: serialised here.
+std::string MergeObjects(const std::vector<std::string>& objects);
+// The ELF shared object: readable by gdb, objdump and perf.
+std::string LinkShared(const std::string& object);
+// Checks that a shared object needs nothing from a loader, and lays it out flat.
+CodeBlob Flatten(const std::string& shared_object);
+
+}  // namespace llmc

@@ -1,0 +1,63 @@
+// The optimiser's pipeline and object emission: the only file that pays for LLVM's pass headers.
+#include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+
+#include "backends/llvm/codegen.h"
+#include "ir/diag.h"
+
+namespace llmc {
+namespace {
+
+// Freestanding: no pass may invent a call to a library function.
+llvm::TargetLibraryInfoImpl NoLibrary(const llvm::TargetMachine& machine) {
+  llvm::TargetLibraryInfoImpl info(machine.getTargetTriple());
+  info.disableAllFunctions();
+  return info;
+}
+
+// Inlining by order (AlwaysInline on the call), then LLVM's own function simplification: constants reach the loops and
+// unroll them. No vectoriser: kernels use explicit vectors, so speed does not hang on its mood, and it would cost a
+// third of the time.
+void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(NoLibrary(machine)); });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+  passes.addPass(llvm::GlobalDCEPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(
+      builder.buildFunctionSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None)));
+  passes.run(module, modules);
+}
+
+}  // namespace
+
+std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine) {
+  Optimize(module, machine);
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  passes.add(new llvm::TargetLibraryInfoWrapperPass(NoLibrary(machine)));
+  const bool refused =
+      machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true);
+  LLMC_CHECK(!refused, "LLVM's target machine does not emit objects");
+  passes.run(module);
+  return {object.data(), object.size()};
+}
+
+}  // namespace llmc

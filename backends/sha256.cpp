@@ -1,0 +1,48 @@
+#include "backends/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace llmc {
+namespace {
+
+class EvpSha256 final : public Sha256 {
+ public:
+  EvpSha256() : context_(EVP_MD_CTX_new()) {
+    if (context_ == nullptr || EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+  }
+  ~EvpSha256() override { EVP_MD_CTX_free(context_); }
+  void Update(const void* bytes, size_t size) override { EVP_DigestUpdate(context_, bytes, size); }
+  Sha256Digest Finish() override {
+    Sha256Digest digest;
+    EVP_DigestFinal_ex(context_, digest.data(), nullptr);
+    return digest;
+  }
+
+ private:
+  EVP_MD_CTX* context_;
+};
+
+}  // namespace
+
+Sha256Factory MakeSha256() {
+  return [] { return std::make_unique<EvpSha256>(); };
+}
+
+Sha256Digest Sha256OfFile(const std::string& path) {
+  const auto fail = [&] { return PlanError(path + ": cannot be read: " + std::strerror(errno)); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) throw fail();
+  EvpSha256 hash;
+  std::vector<char> buffer(1 << 20);
+  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) hash.Update(buffer.data(), n);
+  if (std::ferror(file.get())) throw fail();
+  return hash.Finish();
+}
+
+}  // namespace llmc

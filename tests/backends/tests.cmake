@@ -1,0 +1,12 @@
+# Bitcode for the tests of code generation: kernels that work, and some that must be refused.
+if(LLMC_LLVM AND TARGET backends_test)
+  set(bitcode "")
+  foreach(name kernels broken_call broken_builtin broken_table)
+    set(file ${CMAKE_BINARY_DIR}/test_${name}.bc)
+    llmc_kernel_bitcode(${file} tests/backends/data/${name}.cpp -march=x86-64-v3)
+    list(APPEND bitcode ${file})
+  endforeach()
+  add_custom_target(backends_test_bitcode DEPENDS ${bitcode})
+  add_dependencies(backends_test backends_test_bitcode)
+  target_compile_definitions(backends_test PRIVATE LLMC_TEST_BITCODE="${CMAKE_BINARY_DIR}/test_")
+endif()
