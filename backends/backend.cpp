@@ -1,9 +1,9 @@
 #include "backends/backend.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 #include "ir/diag.h"
 #include "runtime/plan_hash.h"
@@ -30,16 +30,11 @@ void CheckBackend(std::string_view name) {
   }
 }
 
-std::vector<std::vector<OpKind>> FusedKernels(std::string_view backend) {
-  CheckBackend(backend);
-  // The interpreter runs any schedule; with the default backend's, its IR is the one that people compare with.
+std::vector<std::vector<OpKind>> FusedKernels() {
   return {
-      {OpKind::RmsNorm, OpKind::Quantize},
-      {OpKind::AddRmsNorm, OpKind::Quantize},
-      {OpKind::Linear, OpKind::Gated},
-      {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
-      {OpKind::Attention, OpKind::Quantize},
-      {OpKind::AttentionMerge, OpKind::Quantize},
+      {OpKind::RmsNorm, OpKind::Quantize},   {OpKind::AddRmsNorm, OpKind::Quantize},
+      {OpKind::Linear, OpKind::Gated},       {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
+      {OpKind::Attention, OpKind::Quantize}, {OpKind::AttentionMerge, OpKind::Quantize},
   };
 }
 

@@ -13,8 +13,9 @@ const std::vector<std::string>& BackendNames();
 // Throws UsageError for a name that isn't one of them.
 void CheckBackend(std::string_view name);
 
-// Ops in a row, each reading its predecessor's last result, that the backend has as one function: what plan-schedule may fuse.
-std::vector<std::vector<OpKind>> FusedKernels(std::string_view backend);
+// Ops in a row, each reading its predecessor's last result, that exist as one function: what plan-schedule may fuse.
+// One list for all backends, so that their IR is the same.
+std::vector<std::vector<OpKind>> FusedKernels();
 
 // Versions of llmc and LLVM, and a hash of the embedded kernels. The same build gives the same text on any machine.
 std::string BackendBuildId();

@@ -1,12 +1,12 @@
 #include "backends/sha256.h"
 
-#include <openssl/evp.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <vector>
+
+#include <openssl/evp.h>
 
 namespace llmc {
 namespace {
@@ -30,9 +30,7 @@ class EvpSha256 final : public Sha256 {
 
 }  // namespace
 
-Sha256Factory MakeSha256() {
-  return [] { return std::make_unique<EvpSha256>(); };
-}
+std::unique_ptr<Sha256> MakeSha256() { return std::make_unique<EvpSha256>(); }
 
 Sha256Digest Sha256OfFile(const std::string& path) {
   const auto fail = [&] { return PlanError(path + ": cannot be read: " + std::strerror(errno)); };

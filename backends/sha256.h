@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-Sha256Factory MakeSha256();
+std::unique_ptr<Sha256> MakeSha256();  // a Sha256Factory
 // Of a whole file. Throws PlanError when it cannot be read.
 Sha256Digest Sha256OfFile(const std::string& path);
 

@@ -1,10 +1,11 @@
-// Lowering. Per group of ops with one `fn`: a value without storage (`none`) between two ops means one fused kernel; everything else is a call of its own.
+// Lowering. Per group of ops with one `fn`: a value without storage (`none`) between two ops means one fused kernel;
+// everything else is a call of its own.
 #include "backends/llvm/lower.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+
+#include <fmt/format.h>
 
 #include "ir/diag.h"
 #include "ir/op.h"
@@ -115,7 +116,9 @@ class FuncLowering {
   }
   const Type& TypeOfOperand(const Op& op, size_t i) const { return TypeOf(module_, func_, op.operands[i]); }
   const Type& ResultType(const Op& op, size_t i) const { return func_.values[static_cast<size_t>(op.results[i])].type; }
-  Operand Base(Operand operand) const { return operand.is_global ? operand : base_[static_cast<size_t>(operand.index)]; }
+  Operand Base(Operand operand) const {
+    return operand.is_global ? operand : base_[static_cast<size_t>(operand.index)];
+  }
 
   [[noreturn]] void NoKernel(const Op& op, const std::string& why) const {
     std::string types;
@@ -123,7 +126,7 @@ class FuncLowering {
     types += " ->";
     for (size_t i = 0; i < op.results.size(); ++i) types += (i == 0 ? " " : ", ") + ToText(ResultType(op, i));
     const std::string result = "%" + ToText(func_.values[static_cast<size_t>(op.results[0])].name);
-    Fail(DiagKind::NoKernel, {"@" + func_.name, result},
+    Fail(DiagKind::Unsupported, {"@" + func_.name, result},
          fmt::format("backend llvm has no kernel for {} ({}) over {}: {}", OpText(op.kind), types,
                      OverText(op.schedule->over), why));
   }
@@ -139,7 +142,8 @@ class FuncLowering {
     for (size_t i = 0; i < done_.size(); ++i) {
       const Op& user = func_.ops[first_ + i];
       if (done_[i] || IsView(first_ + i)) continue;
-      const bool reads = std::any_of(user.operands.begin(), user.operands.end(), [&](Operand o) { return Base(o) == Operand::Local(value); });
+      const bool reads = std::any_of(user.operands.begin(), user.operands.end(),
+                                     [&](Operand o) { return Base(o) == Operand::Local(value); });
       if (!reads) continue;
       if (user.kind != kind) NoKernel(op, fmt::format("its result has no storage and goes to {}", OpText(user.kind)));
       done_[i] = true;
@@ -179,7 +183,8 @@ class FuncLowering {
 
   void Divide(CallBuilder& call, const Op& op, std::initializer_list<Over> known) const {
     const Schedule& schedule = *op.schedule;
-    if (schedule.over != Over::All && schedule.over != Over::One && std::find(known.begin(), known.end(), schedule.over) == known.end()) {
+    if (schedule.over != Over::All && schedule.over != Over::One &&
+        std::find(known.begin(), known.end(), schedule.over) == known.end()) {
       NoKernel(op, "the kernel doesn't divide its work so");
     }
     call.Constant("over", static_cast<int64_t>(schedule.over));
@@ -187,9 +192,11 @@ class FuncLowering {
   }
 
   void Emit(CallBuilder& call, const Op& op) {
-    const Type& rows_of = op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
+    const Type& rows_of =
+        op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
     const Dim& rows = rows_of.dims.empty() ? Dim(1) : rows_of.dims[0];
-    if (!rows.is_symbol() && rows.value != 1) NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
+    if (!rows.is_symbol() && rows.value != 1)
+      NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
     calls_.push_back(call.Finish(!rows.is_symbol(), !calls_.empty() && op.schedule->step > step_));
     step_ = op.schedule->step;
   }
@@ -239,7 +246,8 @@ class FuncLowering {
     const Type& x = TypeOfOperand(op, 0);
     const int64_t dim = x.dims.back().value;
     if (x.dims.size() != 2 && (add || quantize != nullptr)) NoKernel(op, "more than two dims");
-    CallBuilder call(add ? (quantize != nullptr ? "add_rms_norm_quantize" : "add_rms_norm") : (quantize != nullptr ? "rms_norm_quantize" : "rms_norm"));
+    CallBuilder call(add ? (quantize != nullptr ? "add_rms_norm_quantize" : "add_rms_norm")
+                         : (quantize != nullptr ? "rms_norm_quantize" : "rms_norm"));
     Place(call, op, "x", op.operands[0]);
     if (add) {
       Place(call, op, "delta", op.operands[1]);
@@ -277,7 +285,8 @@ class FuncLowering {
     const bool interleave = std::get<bool>(AttrOf(op, "interleave"));
     const Op* gated = op.results.size() == 2 && interleave ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
     const Op* quantize = gated != nullptr ? Fused(*gated, gated->results[0], OpKind::Quantize) : nullptr;
-    CallBuilder call(gated != nullptr ? (a8 ? "linear_gated_a8" : "linear_gated_f32") : (a8 ? "linear_a8" : "linear_f32"));
+    CallBuilder call(gated != nullptr ? (a8 ? "linear_gated_a8" : "linear_gated_f32")
+                                      : (a8 ? "linear_a8" : "linear_f32"));
     Place(call, op, "x", op.operands[0]);
     Place(call, op, "w", op.operands[1]);
     if (has_bias) Place(call, op, "bias", op.operands[2]);
@@ -287,7 +296,8 @@ class FuncLowering {
     call.Constant("has_bias", has_bias ? 1 : 0);
     if (gated != nullptr) {
       const Op& last = quantize != nullptr ? *quantize : *gated;
-      if (Base(gated->operands[0]) != Operand::Local(op.results[0]) || Base(gated->operands[1]) != Operand::Local(op.results[1])) {
+      if (Base(gated->operands[0]) != Operand::Local(op.results[0]) ||
+          Base(gated->operands[1]) != Operand::Local(op.results[1])) {
         NoKernel(op, "gated doesn't take the two results in order");
       }
       PlaceResult(call, last, "out", 0);
@@ -384,7 +394,8 @@ class FuncLowering {
 
   void LowerElementwise(const Op& op, std::string_view kernel, const std::string& a, const std::string& b) {
     CallBuilder call(kernel);
-    if (op.kind == OpKind::Gated && std::get<std::string>(AttrOf(op, "act")) != "silu") NoKernel(op, "another activation than silu");
+    if (op.kind == OpKind::Gated && std::get<std::string>(AttrOf(op, "act")) != "silu")
+      NoKernel(op, "another activation than silu");
     Place(call, op, a, op.operands[0]);
     Place(call, op, b, op.operands[1]);
     PlaceResult(call, op, "out", 0);
@@ -407,14 +418,14 @@ class FuncLowering {
   const Func& func_;
   std::vector<Operand> base_;  // what a value's storage is: views are their operand's
   std::vector<KernelCall> calls_;
-  int step_ = 0;           // of the last call
-  size_t first_ = 0;       // of the group in hand
+  int step_ = 0;            // of the last call
+  size_t first_ = 0;        // of the group in hand
   std::vector<bool> done_;  // ops of the group that another's kernel computes
 };
 
 }  // namespace
 
-Program Lower(const Module& module) {
+Program LowerToProgram(const Module& module) {
   Program program;
   for (const Func& func : module.funcs) program.phases.push_back(FuncLowering(module, func).Run());
   return program;

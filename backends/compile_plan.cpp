@@ -1,0 +1,245 @@
+#include "backends/compile_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include "backends/backend.h"
+#include "backends/pack_weights.h"
+#include "backends/self_test.h"
+#include "backends/sha256.h"
+#include "ir/diag.h"
+#include "ir/op.h"
+#ifdef LLMC_WITH_LLVM
+#include "backends/llvm/lower.h"
+#endif
+
+namespace llmc {
+namespace {
+
+// Text of an option's value, for people and for equality; never read back.
+std::string OptionText(const AttrValue& value) {
+  struct Visitor {
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+    std::string operator()(float v) const { return fmt::format("{}", v); }
+    std::string operator()(const std::string& v) const { return v; }
+    std::string operator()(const std::vector<Dim>& v) const {
+      std::string text;
+      for (const Dim& dim : v) text += (text.empty() ? "" : ",") + ToText(dim);
+      return text;
+    }
+  };
+  return std::visit(Visitor{}, value);
+}
+
+PhaseKind KindOf(const Func& func) {
+  for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score}) {
+    if (func.name.starts_with(PhaseKindName(kind))) return kind;
+  }
+  Fail(DiagKind::Unsupported, {"@" + func.name, ""}, "a plan's functions are phases: prefill, decode or score");
+}
+
+uint32_t Narrow(int64_t value, const char* what) {
+  LLMC_CHECK(value >= 0 && value <= UINT32_MAX, fmt::format("{} is {}", what, value));
+  return static_cast<uint32_t>(value);
+}
+
+PlanPhase PhaseOf(const Module& module, const Func& func) {
+  PlanPhase phase;
+  phase.kind = KindOf(func);
+  for (const std::vector<DimRange>* ranges :
+       {&module.dims, &func.dims}) {  // the function's own range is the narrower one
+    for (const DimRange& range : *ranges) {
+      if (range.symbol != "S") continue;
+      phase.min_rows = Narrow(range.min, "least rows");
+      phase.max_rows = Narrow(range.max, "most rows");
+    }
+  }
+  phase.steps.push_back({static_cast<uint32_t>(StepKind::Code), func.name});
+  return phase;
+}
+
+// All but targets, inputs' hashes and the self-test.
+Manifest ManifestOf(const PlanRequest& request) {
+  const Module& module = *request.module;
+  for (const char* option : {"weight_bytes", "state_bytes", "shared_bytes", "private_bytes"}) {
+    LLMC_CHECK(module.options.Find(option) != nullptr,
+               std::string("the module has no ") + option + ": plan-memory has not run");
+  }
+  LLMC_CHECK(!module.funcs.empty(), "a plan needs functions");
+  Manifest manifest;
+  manifest.model = module.name;
+  manifest.backend = request.backend;
+  manifest.numerics = "exact";
+  manifest.build_id = BackendBuildId() + (request.build_id.empty() ? "" : ", " + request.build_id);
+  manifest.options =
+      "backend = " + request.backend + "\ntargets = " + (request.backend == "llvm" ? request.targets : "") + "\n";
+  for (const auto& [name, value] : module.options.all()) {
+    if (name == "passes") {
+      manifest.passes = OptionText(value);
+    } else if (name != "after") {
+      manifest.options += name + " = " + OptionText(value) + "\n";
+    }
+  }
+  manifest.abi = LLMC_ABI_VERSION;
+  const Func& first = module.funcs[0];
+  LLMC_CHECK(!first.returns.empty(), "a phase returns logits");
+  manifest.vocab = Narrow(TypeOf(module, first, first.returns[0]).dims.back().value, "vocabulary");
+  manifest.context = Narrow(module.options.Int("context"), "context");
+  manifest.shared_bytes = static_cast<uint64_t>(module.options.Int("shared_bytes"));
+  manifest.private_bytes = static_cast<uint64_t>(module.options.Int("private_bytes"));
+  manifest.state_bytes = static_cast<uint64_t>(module.options.Int("state_bytes"));
+  for (const Func& func : module.funcs) {
+    manifest.phases.push_back(PhaseOf(module, func));
+    if (manifest.phases.back().kind == PhaseKind::Prefill)
+      manifest.chunk = std::max(manifest.chunk, manifest.phases.back().max_rows);
+  }
+  manifest.generation = request.generation;
+  return manifest;
+}
+
+std::vector<std::string> TargetNames(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+void Report(const PlanRequest& request, std::string_view stage, double done) {
+  if (request.progress) request.progress(stage, done);
+}
+
+#ifdef LLMC_WITH_LLVM
+std::vector<Target> Targets(const PlanRequest& request) {
+  std::vector<Target> targets;
+  for (const std::string& name : TargetNames(request.targets)) {
+    Target target = TargetFromName(name);
+    const bool again =
+        std::any_of(targets.begin(), targets.end(), [&](const Target& t) { return t.name == target.name; });
+    if (!again) targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+// Adds targets to the manifest; returns their code, in order.
+std::vector<std::string> CompileTargets(const PlanRequest& request, Manifest& manifest) {
+  const Program program = LowerToProgram(*request.module);
+  std::vector<std::string> code;
+  const std::vector<Target> targets = Targets(request);
+  for (const Target& target : targets) {
+    Report(request, "code", static_cast<double>(code.size()) / static_cast<double>(targets.size()));
+    CodeBlob blob = LinkObject(CompileObject(program, target, request.jobs));
+    manifest.targets.push_back({target.name, target.features, std::move(blob.entries), std::move(blob.symbols)});
+    code.push_back(std::move(blob.bytes));
+  }
+  Report(request, "code", 1);
+  return code;
+}
+#endif
+
+// Memory of whole huge pages, zero; huge pages asked for.
+class Pages {
+ public:
+  explicit Pages(uint64_t size) : size_((size + kHugePage - 1) / kHugePage * kHugePage + kHugePage) {
+    base_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base_ == MAP_FAILED) throw PlanError(fmt::format("out of memory: {} bytes for the weights", size));
+    begin_ = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage);
+    madvise(begin_, size_ - kHugePage, MADV_HUGEPAGE);
+  }
+  ~Pages() { munmap(base_, size_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  uint8_t* begin() const { return begin_; }
+
+ private:
+  uint64_t size_;
+  void* base_;
+  uint8_t* begin_;
+};
+
+}  // namespace
+
+uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
+  CheckBackend(request.backend);
+  LLMC_CHECK(request.weights != nullptr, "a plan needs weights");
+  const Module& module = *request.module;
+  Manifest manifest = ManifestOf(request);
+  std::vector<std::string> code;
+#ifdef LLMC_WITH_LLVM
+  if (request.backend == "llvm") code = CompileTargets(request, manifest);
+#endif
+  PlanWriter::Options options;
+  options.path = path;
+  options.weights_size = WeightBytes(module);
+  options.other_size +=
+      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size();
+  for (const std::string& bytes : code) options.other_size += bytes.size();
+  for (const PlanRequest::Input& input : request.inputs) options.inputs.push_back(input.path);
+  options.sha256 = MakeSha256;
+  // From here on there is a temporary file beside `path`, gone again should anything throw.
+  PlanWriter writer(std::move(options));
+  for (const PlanRequest::Input& input : request.inputs)
+    manifest.inputs.push_back({input.role, Sha256OfFile(input.path)});
+  StreamWeights(
+      module, *request.weights, request.jobs, [&](std::span<const uint8_t> bytes) { writer.AppendWeights(bytes); },
+      [&](double done) { Report(request, "weights", done); });
+  if (request.self_test && (module.options.Int("weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
+    Report(request, "self-test", 0);
+    manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
+    Report(request, "self-test", 1);
+  }
+  for (const std::string& bytes : code) writer.AddSection(SectionKind::Code, bytes);
+  writer.AddSection(SectionKind::Tokenizer, request.tokenizer);
+  writer.AddSection(SectionKind::ChatTemplate, request.chat_template);
+  writer.AddSection(SectionKind::ImportIr, request.import_ir);
+  writer.AddSection(SectionKind::FinalIr, request.final_ir);
+  return writer.Finish(manifest);
+}
+
+struct MemoryPlan::Impl {
+  Manifest manifest;
+  uint64_t weights_size = 0;
+  std::unique_ptr<Pages> weights;
+#ifdef LLMC_WITH_LLVM
+  std::unique_ptr<Jit> jit;
+#endif
+};
+
+MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl>()) {
+  CheckBackend(request.backend);
+  LLMC_CHECK(request.weights != nullptr, "a plan needs weights");
+  impl_->manifest = ManifestOf(request);
+#ifdef LLMC_WITH_LLVM
+  if (request.backend == "llvm") {
+    const Target target = TargetFromName("native");
+    impl_->manifest.targets.push_back({target.name, target.features, {}, {}});
+    impl_->jit = std::make_unique<Jit>(CompileObject(LowerToProgram(*request.module), target, request.jobs));
+    Report(request, "code", 1);
+  }
+#endif
+  impl_->weights_size = WeightBytes(*request.module);
+  impl_->weights = std::make_unique<Pages>(impl_->weights_size);
+  FillWeights(*request.module, *request.weights, request.jobs, impl_->weights->begin(),
+              [&](double done) { Report(request, "weights", done); });
+}
+
+MemoryPlan::~MemoryPlan() = default;
+const Manifest& MemoryPlan::manifest() const { return impl_->manifest; }
+const uint8_t* MemoryPlan::weights() const { return impl_->weights->begin(); }
+uint64_t MemoryPlan::weights_size() const { return impl_->weights_size; }
+
+LlmcPhaseFn MemoryPlan::Entry(const std::string& name) const {
+#ifdef LLMC_WITH_LLVM
+  if (impl_->jit) return reinterpret_cast<LlmcPhaseFn>(impl_->jit->PhaseEntry(name));
+#endif
+  LLMC_CHECK(false, "backend " + impl_->manifest.backend + " has no code for " + name);
+  return nullptr;
+}
+
+}  // namespace llmc

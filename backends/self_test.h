@@ -1,0 +1,18 @@
+// The plan's self-test: known logits of a few ids, as hashes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/weights.h"
+#include "runtime/plan.h"
+
+namespace llmc {
+
+// By the code of a target that this machine runs, else (or without code) by the interpreter: the same bits. code[i]: of
+// manifest.targets[i].
+PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
+                          const WeightSource& source, const uint8_t* weights);
+
+}  // namespace llmc
