@@ -31,11 +31,11 @@ inline constexpr uint64_t kPage = 4096;
 // ----------------------------------------------------------------------------------------------------
 
 // A step of a phase. Every thread walks the steps of a phase in order.
-enum class StepKind : uint32_t {
+enum class PlanStepKind : uint32_t {
   Code = 1,  // payload: name of an entry of the target's code, an LlmcPhaseFn
 };
 struct PlanStep {
-  uint32_t kind = 0;    // StepKind; others are kept as they are, and refused by number when the plan is run
+  uint32_t kind = 0;    // PlanStepKind; others are kept as they are, and refused by number when the plan is run
   std::string payload;  // meaning by kind
 };
 

@@ -103,7 +103,7 @@ class Checker {
         score_limit = std::max(score_limit, phase.max_rows);
       }
       for (const PlanStep& step : phase.steps) {
-        if (step.kind == static_cast<uint32_t>(StepKind::Code)) Name((name + ": code step").c_str(), step.payload);
+        if (step.kind == static_cast<uint32_t>(PlanStepKind::Code)) Name((name + ": code step").c_str(), step.payload);
       }
     }
     if (!has_decode) Fail("there is no phase decode");
@@ -135,7 +135,7 @@ class Checker {
       for (const PlanPhase& phase : m_.phases) {
         if (phase.steps.empty()) Fail("phase " + std::string(PhaseKindName(phase.kind)) + " has no steps");
         for (const PlanStep& step : phase.steps) {
-          if (step.kind == static_cast<uint32_t>(StepKind::Code) && !target.entries.contains(step.payload)) {
+          if (step.kind == static_cast<uint32_t>(PlanStepKind::Code) && !target.entries.contains(step.payload)) {
             Fail(target.name + ": no entry " + step.payload + ", which a step of " +
                  std::string(PhaseKindName(phase.kind)) + " names");
           }

@@ -83,7 +83,7 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
   for (const PlanPhase& phase : m.phases) {
     out << "phase " << PhaseKindName(phase.kind) << ' ' << phase.min_rows << ' ' << phase.max_rows << '\n';
     for (const PlanStep& step : phase.steps) {
-      if (step.kind == static_cast<uint32_t>(StepKind::Code)) {
+      if (step.kind == static_cast<uint32_t>(PlanStepKind::Code)) {
         out << "  step code " << Quote(step.payload) << '\n';
       } else {
         out << "  step " << step.kind << ' ' << Quote(step.payload) << '\n';
@@ -375,7 +375,7 @@ class Assembler {
     PlanStep& step = manifest.phases.back().steps.emplace_back();
     if (line_.substr(0, 5) == "code ") {
       Word();
-      step.kind = static_cast<uint32_t>(StepKind::Code);
+      step.kind = static_cast<uint32_t>(PlanStepKind::Code);
     } else {
       step.kind = Number<uint32_t>();
     }
