@@ -1,5 +1,6 @@
-// The Context: all that generated code ever sees of its host. Plain C layout, append-only: a field never moves, changes meaning or goes away within
-// an ABI version; new fields go to the end and raise LLMC_ABI_VERSION's minor part (runtime/README.md).
+// The Context: all that generated code ever sees of its host. Plain C layout, append-only: a field never moves, changes
+// meaning or goes away within an ABI version; new fields go to the end and raise LLMC_ABI_VERSION's minor part
+// (runtime/README.md).
 #pragma once
 #include <cstdint>
 
@@ -13,26 +14,28 @@ extern "C" {
 typedef struct LlmcBarrier {
   uint32_t arrived;
   uint8_t pad0[60];
-  uint32_t epoch;      // futex word
+  uint32_t epoch;  // futex word
   uint32_t sleepers;
-  uint32_t abort;      // thread 0's copy of Context.abort_request, valid after the barrier that published it
-  uint32_t long_waits; // waits that outlasted the spin phase (a core is shared with somebody); read and reset by the executor
+  uint32_t abort;       // thread 0's copy of Context.abort_request, valid after the barrier that published it
+  uint32_t long_waits;  // waits that outlasted the spin phase (a core is shared with somebody); read and reset by the
+                        // executor
   uint8_t pad1[48];
 } LlmcBarrier;
 
 // One forward call over `rows` consecutive tokens, at positions pos .. pos + rows - 1.
 typedef struct LlmcContext {
-  const uint8_t* weights;      // the plan's weight section (64-byte aligned at least, 2 MiB for large plans)
-  uint8_t* shared;             // arena of the values all threads see, 64-byte aligned
-  uint8_t* scratch;            // thread t's private values start at scratch + t * scratch_stride
-  uint64_t scratch_stride;     // multiple of 64
-  uint8_t* states;             // KV caches, 64-byte aligned; every byte that was never written is 0
-  const int32_t* tokens;       // i32[rows], each in [0, vocab)
-  float* logits;               // f32[logit rows, vocab]: 1 row (prefill, decode) or `rows` (score)
-  uint32_t rows;               // S
-  uint32_t pos;                // position of tokens[0]
-  uint32_t total;              // length of the sequence that this call belongs to (prompt and what follows it in this call), >= pos + rows
-  uint32_t abi;                // LLMC_ABI_VERSION of the host
+  const uint8_t* weights;   // the plan's weight section (64-byte aligned at least, 2 MiB for large plans)
+  uint8_t* shared;          // arena of the values all threads see, 64-byte aligned
+  uint8_t* scratch;         // thread t's private values start at scratch + t * scratch_stride
+  uint64_t scratch_stride;  // multiple of 64
+  uint8_t* states;          // KV caches, 64-byte aligned; every byte that was never written is 0
+  const int32_t* tokens;    // i32[rows], each in [0, vocab)
+  float* logits;            // f32[logit rows, vocab]: 1 row (prefill, decode) or `rows` (score)
+  uint32_t rows;            // S
+  uint32_t pos;             // position of tokens[0]
+  uint32_t total;  // length of the sequence that this call belongs to (prompt and what follows it in this call), >= pos
+                   // + rows
+  uint32_t abi;    // LLMC_ABI_VERSION of the host
   LlmcBarrier* barrier;
   const uint32_t* abort_request;  // read by thread 0 before a barrier; non-zero: all threads leave at that barrier
 } LlmcContext;

@@ -1,0 +1,184 @@
+// One forward call: the phase, the context, the threads. All memory is set up when the session is made; a call
+// allocates nothing.
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+namespace llmc {
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+
+std::string Str(uint64_t value) { return std::to_string(value); }
+
+uint32_t CheckedThreads(uint32_t threads) {
+  if (threads < 1 || threads > kMaxThreads) throw PlanError(Str(threads) + " threads: not in 1.." + Str(kMaxThreads));
+  return threads;
+}
+
+}  // namespace
+
+struct Session::Job {
+  const std::vector<LlmcPhaseFn>* steps;
+  const LlmcContext* context;
+  uint32_t threads;
+  std::atomic<uint32_t> aborted{0};
+};
+
+Session::Session(const Executable& executable, const SessionOptions& options)
+    : executable_(executable),
+      manifest_(executable.manifest),
+      context_(options.context == 0 ? manifest_->context : options.context),
+      chunk_(options.chunk == 0 ? manifest_->chunk : options.chunk),
+      adapt_(options.adapt),
+      barrier_(std::make_unique<LlmcBarrier>()),
+      pool_(CheckedThreads(options.threads)),
+      governor_(options.threads, UsableCores()) {
+  const Manifest& m = *manifest_;
+  if (context_ > m.context)
+    throw PlanError("a context of " + Str(context_) + " positions is over the plan's " + Str(m.context));
+  if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
+  if (!executable_.interpret) {
+    if (executable_.code.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
+    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena");
+    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas");
+    // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
+    states_ = Reservation::Zeros(m.state_bytes, false, "caches");
+  }
+  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
+}
+
+uint32_t Session::MostRows(bool score) const {
+  uint32_t most = 0;
+  for (const PlanPhase& phase : manifest_->phases) {
+    if ((phase.kind == PhaseKind::Score) == score) most = std::max(most, phase.max_rows);
+  }
+  return most;
+}
+
+const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
+  const PlanPhase* best = nullptr;
+  for (const PlanPhase& phase : manifest_->phases) {
+    if ((phase.kind == PhaseKind::Score) != score || rows < phase.min_rows || rows > phase.max_rows) continue;
+    if (best == nullptr || phase.max_rows - phase.min_rows < best->max_rows - best->min_rows) best = &phase;
+  }
+  if (best == nullptr) throw PlanError("the plan has no phase for " + Str(rows) + " rows");
+  return *best;
+}
+
+void Session::CheckTokens(std::span<const int32_t> tokens) const {
+  if (tokens.empty()) throw PlanError("no tokens");
+  if (tokens.size() > context_ - pos_) {
+    throw PlanError(Str(tokens.size()) + " tokens behind " + Str(pos_) +
+                    " don't fit into the context: " + Str(pos_ + tokens.size()) + " > " + Str(context_));
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= vocab()) {
+      throw PlanError("token " + Str(i) + " is " + std::to_string(tokens[i]) + ", not in 0.." + Str(vocab() - 1));
+    }
+  }
+}
+
+std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
+  CheckTokens(tokens);
+  const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
+  while (!tokens.empty()) {
+    const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), chunk_));
+    Forward(PickPhase(false, rows), tokens.first(rows), total);
+    tokens = tokens.subspan(rows);
+  }
+  return {reinterpret_cast<const float*>(logits_.data()), vocab()};
+}
+
+void Session::Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& row) {
+  CheckTokens(tokens);
+  const uint32_t most = std::min(MostRows(true), chunk_);
+  if (most == 0) throw PlanError("the plan has no phase that gives the logits of every position");
+  const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
+  while (!tokens.empty()) {
+    const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), most));
+    Forward(PickPhase(true, rows), tokens.first(rows), total);
+    for (uint32_t r = 0; r < rows; ++r)
+      row({reinterpret_cast<const float*>(logits_.data()) + uint64_t{r} * vocab(), vocab()});
+    tokens = tokens.subspan(rows);
+  }
+}
+
+void Session::RunJob(void* data, uint32_t thread) {
+  Job& job = *static_cast<Job*>(data);
+  for (LlmcPhaseFn step : *job.steps) {
+    if (step(job.context, thread, job.threads) != 0) {
+      job.aborted.store(1);
+      return;  // every thread learns of an abort at the same barrier
+    }
+  }
+}
+
+void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total) {
+  const uint32_t rows = static_cast<uint32_t>(tokens.size());
+  auto* logits = reinterpret_cast<float*>(logits_.data());
+  if (executable_.interpret) {
+    executable_.interpret({&phase, tokens, pos_, total, logits});
+    pos_ += rows;
+    return;
+  }
+  LlmcContext context{};
+  context.weights = executable_.weights;
+  context.shared = shared_.data();
+  context.scratch = scratch_.data();
+  context.scratch_stride = manifest_->private_bytes;
+  context.states = states_.data();
+  context.tokens = tokens.data();
+  context.logits = logits;
+  context.rows = rows;
+  context.pos = pos_;
+  context.total = total;
+  context.abi = LLMC_ABI_VERSION;
+  context.barrier = barrier_.get();
+  context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
+  const bool governed = adapt_ && rows == 1;
+  Job job{&executable_.code[static_cast<size_t>(&phase - manifest_->phases.data())], &context,
+          governed ? governor_.threads() : pool_.size()};
+  const uint64_t start = governed ? NowNanoseconds() : 0;
+  const bool late = pool_.Run(job.threads, RunJob, &job);
+  if (governed) governor_.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
+  barrier_->long_waits = 0;
+  if (job.aborted.load() != 0) {
+    abort_request_.store(0);
+    throw PlanError("stopped on request at position " + Str(pos_));
+  }
+  pos_ += rows;
+}
+
+// Each thread reads its part in pieces of a cache line, as plain loads; the sum keeps the compiler from leaving them
+// out.
+double Session::StreamWeights() {
+  struct Stream {
+    const uint8_t* bytes;
+    uint64_t size;
+    uint32_t threads;
+    std::atomic<uint64_t> sum{0};
+  };
+  Stream stream{executable_.weights, executable_.weights_size / 64 * 64, pool_.size()};
+  if (stream.size == 0) return 0;
+  const uint64_t start = NowNanoseconds();
+  pool_.Run(
+      pool_.size(),
+      [](void* data, uint32_t thread) {
+        Stream& s = *static_cast<Stream*>(data);
+        using Vector = uint64_t __attribute__((vector_size(16), aligned(16), may_alias));
+        const uint64_t lines = s.size / 64;
+        Vector sum[4] = {};
+        for (uint64_t line = lines * thread / s.threads; line < lines * (thread + 1) / s.threads; ++line) {
+          const auto* v = reinterpret_cast<const Vector*>(s.bytes + 64 * line);
+          for (int i = 0; i < 4; ++i) sum[i] += v[i];
+        }
+        const Vector all = sum[0] + sum[1] + sum[2] + sum[3];
+        s.sum.fetch_add(all[0] + all[1]);
+      },
+      &stream);
+  const uint64_t time = std::max<uint64_t>(NowNanoseconds() - start, 1);
+  return static_cast<double>(stream.size) * 1e9 / static_cast<double>(time);
+}
+
+}  // namespace llmc

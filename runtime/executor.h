@@ -1,0 +1,92 @@
+// Runs forward calls. An Executable is a model that can run (a loaded plan, or what the compiler holds in memory); a
+// Session is one sequence on it: its caches, its threads, its position.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/memory.h"
+#include "runtime/plan.h"
+#include "runtime/threads.h"
+
+namespace llmc {
+
+// One call of a phase without code: the interpreter's side of `llmc run --backend reference`.
+struct ForwardCall {
+  const PlanPhase* phase = nullptr;
+  std::span<const int32_t> tokens;  // of positions pos ..
+  uint32_t pos = 0, total = 0;      // as in LlmcContext
+  float* logits = nullptr;          // f32[1 or rows, vocab], to be filled
+};
+
+struct Executable {
+  std::shared_ptr<const Manifest> manifest;
+  // For each phase of the manifest the functions of its code steps, in order. Empty when `interpret` is set.
+  std::vector<std::vector<LlmcPhaseFn>> code;
+  std::function<void(const ForwardCall&)> interpret;
+  const uint8_t* weights = nullptr;  // 64-byte aligned
+  uint64_t weights_size = 0;
+  std::string_view tokenizer;  // tables (runtime/tokenizer.h), kept by `owner`; empty: none
+  std::function<void()>
+      check_unchanged;  // throws PlanError when what `weights` points to has changed since it was opened; may be empty
+  std::shared_ptr<void> owner;  // keeps code, weights and tables alive
+};
+
+struct SessionOptions {
+  uint32_t threads = 1;
+  uint32_t context = 0;  // limit of positions; 0: the manifest's
+  uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
+  bool adapt = true;     // fewer threads for one-row calls while a core is busy with something else
+};
+
+// Not thread-safe, except RequestAbort. Every call checks its arguments before any work and throws PlanError.
+class Session {
+ public:
+  Session(const Executable& executable, const SessionOptions& options);
+
+  // Appends `tokens` (at least one) in calls of up to chunk rows. Returns the logits of the last one, valid until the
+  // next call.
+  std::span<const float> Prefill(std::span<const int32_t> tokens);
+  std::span<const float> Decode(int32_t token) { return Prefill({&token, 1}); }
+  // Appends `tokens` and gives each one's logits to `row`, in order.
+  void Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float> logits)>& row);
+
+  // Forgets everything.
+  void Reset() { pos_ = 0; }
+  uint32_t position() const { return pos_; }  // tokens appended so far
+  uint32_t context() const { return context_; }
+  uint32_t vocab() const { return manifest_->vocab; }
+  uint32_t threads() const { return pool_.size(); }
+  uint32_t decode_threads() const { return governor_.threads(); }  // that the next one-row call would use
+
+  // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
+  // on from where it was.
+  void RequestAbort() { abort_request_.store(1); }
+
+  // Reads the weights once with all threads; bytes per second.
+  double StreamWeights();
+
+ private:
+  struct Job;
+  const PlanPhase& PickPhase(bool score, uint32_t rows) const;
+  void CheckTokens(std::span<const int32_t> tokens) const;
+  uint32_t MostRows(bool score) const;
+  void Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total);
+  static void RunJob(void* job, uint32_t thread);
+
+  Executable executable_;
+  std::shared_ptr<const Manifest> manifest_;
+  uint32_t context_, chunk_, pos_ = 0;
+  bool adapt_;
+  Reservation shared_, scratch_, states_, logits_;
+  std::unique_ptr<LlmcBarrier> barrier_;
+  std::atomic<uint32_t> abort_request_{0};
+  ThreadPool pool_;
+  ThreadGovernor governor_;
+};
+
+}  // namespace llmc

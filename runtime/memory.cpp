@@ -1,0 +1,29 @@
+// Anonymous mappings: NORESERVE, since caches are reserved for the whole context and most runs fill little of it.
+#include "runtime/memory.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <sys/mman.h>
+
+#include "runtime/plan.h"
+
+namespace llmc {
+
+Reservation::~Reservation() {
+  if (base_ != nullptr) munmap(base_, size_);
+}
+
+Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what) {
+  if (size == 0) return {};
+  // A page more: vector loads may look behind the last value.
+  const size_t bytes = (size / kPage + 2) * kPage;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    throw PlanError("can't reserve " + std::to_string(size) + " bytes for " + what + ": " + std::strerror(errno));
+  madvise(base, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // advice: its failure changes speed alone
+  return {base, bytes};
+}
+
+}  // namespace llmc

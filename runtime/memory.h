@@ -1,0 +1,34 @@
+// Address space from mmap, given back on destruction.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace llmc {
+
+class Reservation {
+ public:
+  Reservation() = default;
+  Reservation(void* base, size_t size) : base_(static_cast<uint8_t*>(base)), size_(size) {}
+  ~Reservation();
+  Reservation(Reservation&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Reservation& operator=(Reservation&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  // `size` zero bytes that take memory page by page as they are touched; null and size 0 for 0. huge: in huge pages
+  // where the system can. `what` is for the PlanError when there is no room.
+  static Reservation Zeros(uint64_t size, bool huge, const char* what);
+
+  uint8_t* data() const { return base_; }
+  size_t size() const { return size_; }
+
+ private:
+  uint8_t* base_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace llmc
