@@ -58,7 +58,7 @@ PlanPhase PhaseOf(const Module& module, const Func& func) {
       phase.max_rows = Narrow(range.max, "most rows");
     }
   }
-  phase.steps.push_back({static_cast<uint32_t>(StepKind::Code), func.name});
+  phase.steps.push_back({static_cast<uint32_t>(PlanStepKind::Code), func.name});
   return phase;
 }
 
