@@ -1,0 +1,243 @@
+// The interpreter: binds S, gives every value storage, and calls each op's `eval` in order.
+//
+// Storage. With a placement, a value lives at its offset in the arena of its space, sized for the largest S, so that a
+// plan that lets two live values meet gives wrong numbers. One thread computes everything, so there is one private
+// arena. Without a placement a value has a buffer of its own from its definition to its last use. Views (reshape) and
+// states' values share their operand's storage. States, planned or not, start as zero bytes: what was never written
+// reads as +0.
+#include "ir/interpreter.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "ir/diag.h"
+
+namespace llmc {
+namespace {
+
+// Fill of arenas: f32 NaN, so that a read of what no op wrote is seen.
+constexpr int kPoison = 0xff;
+constexpr size_t kAlignment = 64;
+
+// 64-byte aligned bytes.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(int64_t bytes, int fill) : storage_(static_cast<size_t>(bytes) + kAlignment) {
+    std::memset(storage_.data(), fill, storage_.size());
+  }
+  std::byte* data() {
+    const auto at = reinterpret_cast<uintptr_t>(storage_.data());
+    return storage_.data() + (kAlignment - at % kAlignment) % kAlignment;
+  }
+
+ private:
+  std::vector<std::byte> storage_;
+};
+
+const DimRange* FindRange(const std::vector<DimRange>& ranges, std::string_view symbol) {
+  for (const DimRange& range : ranges) {
+    if (range.symbol == symbol) return &range;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void FailRun(const Func& func, const std::string& message) {
+  Fail(DiagKind::ConstraintViolated, {}, "@" + func.name + ": " + message);
+}
+
+}  // namespace
+
+struct Interpreter::Impl {
+  const Module& module;
+  const WeightSource& source;
+  int threads;
+  std::map<int, Buffer> constants;  // weights and consts, by global
+  Buffer state_region;
+  std::vector<std::byte*> states;  // by global; null for others
+  int64_t state_bytes = 0;
+  std::array<Buffer, 2> arenas;  // shared, private
+
+  Impl(const Module& m, const WeightSource& s, int t) : module(m), source(s), threads(std::max(1, t)) {
+    PlaceStates();
+    PlaceArenas();
+  }
+
+  // The range of a symbol in a function.
+  DimRange RangeOf(const Func& func, const Dim& dim) const {
+    if (!dim.is_symbol()) return {"", dim.value, dim.value};
+    if (const DimRange* range = FindRange(func.dims, dim.symbol)) return *range;
+    if (const DimRange* range = FindRange(module.dims, dim.symbol)) return *range;
+    FailRun(func, "dim " + dim.symbol + " is not declared");
+  }
+
+  static Type Bind(Type type, std::string_view symbol, int64_t value) {
+    for (Dim& dim : type.dims) {
+      if (dim.symbol == symbol && dim.is_symbol()) dim = Dim(value);
+    }
+    return type;
+  }
+
+  // States at their planned offsets, those without one behind them.
+  void PlaceStates() {
+    std::vector<int64_t> offsets(module.globals.size(), -1);
+    for (size_t g = 0; g < module.globals.size(); ++g) {
+      const Global& global = module.globals[g];
+      if (global.kind != GlobalKind::State || !global.offset) continue;
+      offsets[g] = *global.offset;
+      state_bytes = std::max(state_bytes, *global.offset + ByteSize(global.type));
+    }
+    for (size_t g = 0; g < module.globals.size(); ++g) {
+      const Global& global = module.globals[g];
+      if (global.kind != GlobalKind::State || global.offset) continue;
+      offsets[g] = (state_bytes + 63) / 64 * 64;
+      state_bytes = offsets[g] + ByteSize(global.type);
+    }
+    state_region = Buffer(state_bytes, 0);
+    for (int64_t offset : offsets) states.push_back(offset < 0 ? nullptr : state_region.data() + offset);
+  }
+
+  void PlaceArenas() {
+    std::array<int64_t, 2> bytes{};
+    for (const Func& func : module.funcs) {
+      for (const Value& value : func.values) {
+        if (!value.at || value.at->space == Space::None || value.at->offset < 0) continue;
+        Type type = value.type;
+        for (Dim& dim : type.dims) dim = Dim(RangeOf(func, dim).max);
+        int64_t& size = bytes[value.at->space == Space::Shared ? 0 : 1];
+        size = std::max(size, value.at->offset + ByteSize(type));
+      }
+    }
+    for (size_t i = 0; i < bytes.size(); ++i) arenas[i] = Buffer(bytes[i], kPoison);
+  }
+
+  std::byte* Constant(int index) {
+    auto found = constants.find(index);
+    if (found == constants.end()) {
+      const Type& type = module.globals[static_cast<size_t>(index)].type;
+      Buffer buffer(ByteSize(type), 0);
+      ReadRows(module, source, index, 0, RowCount(type), buffer.data());
+      found = constants.emplace(index, std::move(buffer)).first;
+    }
+    return found->second.data();
+  }
+
+  void CheckCall(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total) const;
+  std::vector<float> Run(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total,
+                         const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& on_op);
+};
+
+void Interpreter::Impl::CheckCall(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total) const {
+  const auto rows = static_cast<int64_t>(tokens.size());
+  const Type& type = func.values[static_cast<size_t>(func.params[0])].type;
+  const DimRange range = RangeOf(func, type.dims[0]);
+  if (rows < range.min || rows > range.max) {
+    FailRun(func,
+            std::to_string(rows) + " tokens, takes " + std::to_string(range.min) + ".." + std::to_string(range.max));
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t context = module.options.IntOr("context", kMost);
+  if (pos < 0 || pos > std::min(context, kMost) - rows) {
+    FailRun(func, "positions " + std::to_string(pos) + ".." + std::to_string(pos + rows - 1) +
+                      " reach beyond the context of " + std::to_string(context));
+  }
+  if (total < pos + rows || total > kMost) {
+    FailRun(func,
+            "total is " + std::to_string(total) + ", must be at least pos + tokens, " + std::to_string(pos + rows));
+  }
+  for (const Op& op : func.ops) {
+    if (op.kind != OpKind::Embed) continue;
+    const int64_t vocabulary = TypeOf(module, func, op.operands[0]).dims[0].value;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+        FailRun(func, "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", the vocabulary has " +
+                          std::to_string(vocabulary) + " entries");
+      }
+    }
+  }
+}
+
+std::vector<float> Interpreter::Impl::Run(
+    const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total,
+    const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& on_op) {
+  CheckCall(func, tokens, pos, total);
+  const std::string symbol = func.values[static_cast<size_t>(func.params[0])].type.dims[0].symbol;
+  const auto rows = static_cast<int64_t>(tokens.size());
+
+  // Storage of each value; `owned` is null where it lies elsewhere (arena, state, parameter).
+  std::vector<std::byte*> storage(func.values.size(), nullptr);
+  std::vector<std::shared_ptr<Buffer>> owned(func.values.size());
+  std::vector<int> uses = CountUses(func);
+  std::vector<int32_t> token_copy(tokens.begin(), tokens.end());
+  auto pos_value = static_cast<int32_t>(pos);
+  auto total_value = static_cast<int32_t>(total);
+  const std::array<void*, 3> params = {token_copy.data(), &pos_value, &total_value};
+  for (size_t i = 0; i < func.params.size() && i < params.size(); ++i) {
+    storage[static_cast<size_t>(func.params[i])] = static_cast<std::byte*>(params[i]);
+  }
+
+  const auto tensor_of = [&](const Operand& operand) {
+    if (!operand.is_global) {
+      const auto v = static_cast<size_t>(operand.index);
+      return Tensor{Bind(func.values[v].type, symbol, rows), storage[v]};
+    }
+    const Global& global = module.globals[static_cast<size_t>(operand.index)];
+    std::byte* data =
+        global.kind == GlobalKind::State ? states[static_cast<size_t>(operand.index)] : Constant(operand.index);
+    return Tensor{TypeOf(module, func, operand), data};
+  };
+  const auto place = [&](const Op& op, const OpDef& def, size_t result, const std::vector<Tensor>& operands) {
+    const auto v = static_cast<size_t>(op.results[result]);
+    const Value& value = func.values[v];
+    if (def.is_view || value.type.state >= 0) {
+      storage[v] = operands[0].data;
+      if (def.is_view && !op.operands[0].is_global) owned[v] = owned[static_cast<size_t>(op.operands[0].index)];
+    } else if (value.at && value.at->space != Space::None && value.at->offset >= 0) {
+      storage[v] = arenas[value.at->space == Space::Shared ? 0 : 1].data() + value.at->offset;
+    } else {
+      owned[v] = std::make_shared<Buffer>(ByteSize(Bind(value.type, symbol, rows)), kPoison);
+      storage[v] = owned[v]->data();
+    }
+  };
+
+  for (const Op& op : func.ops) {
+    const OpDef& def = DefOf(op.kind);
+    std::vector<Tensor> operands;
+    for (const Operand& operand : op.operands) operands.push_back(tensor_of(operand));
+    std::vector<Tensor> results;
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      place(op, def, i, operands);
+      results.push_back(tensor_of(Operand::Local(op.results[i])));
+    }
+    def.eval({op, operands, results, threads});
+    if (on_op) on_op(func, op, results);
+    for (const Operand& operand : op.operands) {
+      if (!operand.is_global && --uses[static_cast<size_t>(operand.index)] == 0)
+        owned[static_cast<size_t>(operand.index)].reset();
+    }
+  }
+  const Tensor logits = tensor_of(func.returns.at(0));
+  std::vector<float> out(static_cast<size_t>(ElementCount(logits.type)));
+  std::memcpy(out.data(), logits.data, out.size() * sizeof(float));
+  return out;
+}
+
+Interpreter::Interpreter(const Module& module, const WeightSource& source, int threads)
+    : impl_(std::make_unique<Impl>(module, source, threads)) {}
+Interpreter::~Interpreter() = default;
+
+std::vector<float> Interpreter::Run(std::string_view func, std::span<const int32_t> tokens, int64_t pos,
+                                    int64_t total) {
+  const Func* found = impl_->module.FindFunc(func);
+  if (found == nullptr) Fail(DiagKind::UnknownName, {}, "the module has no function @" + std::string(func));
+  return impl_->Run(*found, tokens, pos, total, on_op);
+}
+
+void Interpreter::ResetStates() {
+  if (impl_->state_bytes > 0) std::memset(impl_->state_region.data(), 0, static_cast<size_t>(impl_->state_bytes));
+}
+
+}  // namespace llmc

@@ -1,0 +1,257 @@
+// attention, and the two halves it is cut into when threads divide the keys: attention_groups and attention_merge.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ir/ops/attention_eval.h"
+#include "ir/ops/common.h"
+
+namespace llmc {
+namespace {
+
+using namespace ops;
+
+constexpr int64_t kKeys = math::kGroupKeys;
+
+int64_t WindowOf(const Op& op) { return std::get<int64_t>(AttrOf(op, "window")); }
+
+// Groups of 64 positions that a query sees: first to last.
+struct Visible {
+  int64_t first_key, last_key;  // positions
+  int64_t first_group() const { return first_key / kKeys; }
+  int64_t last_group() const { return last_key / kKeys; }
+};
+Visible VisibleTo(int64_t query, int64_t window) {
+  return {window > 0 ? std::max<int64_t>(0, query - window + 1) : 0, query};
+}
+
+void NeedWindow(const InferContext& c, std::string_view label) {
+  if (const int64_t window = WindowOf(c.op); window < 0) {
+    c.Fail(label, "window is " + std::to_string(window) + ", must not be negative");
+  }
+}
+
+// Constraints of attention and attention_groups.
+void CheckAttention(const InferContext& c) {
+  NeedRows(c, 0, DType::F32, 3, "C1", "f32[S, Hq, D]");
+  const Type& q = c.operand(0);
+  const int64_t heads = NeedConstant(c, q.dims[1], 1, "C1", "q's dim 1");
+  NeedConstant(c, q.dims[2], 1, "C1", "q's dim 2");
+  const Type& k = c.operand(1);
+  const Type& v = c.operand(2);
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    const Type& t = c.operand(i);
+    if (t.state < 0 || t.dims.size() != 3 || (t.dtype != DType::F16 && t.dtype != DType::F32)) {
+      c.Fail("C2", Describe(c, i) + ", must be a state's value [C, Hkv, D] of f16 or f32");
+    }
+    NeedConstant(c, t.dims[0], 1, "C2", "a cache's dim 0");
+    NeedConstant(c, t.dims[1], 1, "C2", "a cache's dim 1");
+  }
+  if (k.dims != v.dims || k.dims[2] != q.dims[2]) {
+    c.Fail("C2", Describe(c, 0) + ", " + Describe(c, 1) + ", " + Describe(c, 2) +
+                     ": k and v must have equal dims, and q's D");
+  }
+  if (heads % k.dims[1].value != 0) {
+    c.Fail("C3", "q has " + std::to_string(heads) + " heads, not a multiple of the cache's " + ToText(k.dims[1]));
+  }
+  NeedScalar(c, 3, "C4");
+  NeedWindow(c, "C5");
+  if (!std::isfinite(c.op.attrs.F32("scale"))) c.Fail("C6", "scale must be finite");
+  // A module without the option `context` promises no number of positions, so nothing is required of its caches.
+  const int64_t context = c.module.options.IntOr("context", 0);
+  const int64_t window = WindowOf(c.op);
+  const int64_t rows = RangeOf(c, q.dims[0]).max;
+  const int64_t needed = window > 0 && window <= context - rows ? window + rows - 1 : context;
+  if (k.dims[0].value < needed) {
+    c.Fail("C7", Describe(c, 1) + ": " + std::to_string(rows) + " rows, window " + std::to_string(window) +
+                     " and context " + std::to_string(context) + " need " + std::to_string(needed) + " slots");
+  }
+}
+
+std::vector<Type> InferAttention(const InferContext& c) {
+  CheckAttention(c);
+  return {c.operand(0)};
+}
+
+// Calls visit(s, h, group, m, l, o) for each row, query head and visible group; groups of one query and head ascend.
+template <class Visit>
+void ForEachGroup(const EvalContext& c, const Visit& visit) {
+  const Tensor& q = c.operands[0];
+  const Cache keys(c.operands[1]);
+  const Cache values(c.operands[2]);
+  const int64_t pos = Scalar(c.operands[3]);
+  const int64_t window = WindowOf(c.op);
+  const float scale = c.op.attrs.F32("scale");
+  const int64_t rows = DimOf(q, 0);
+  const int64_t heads = DimOf(q, 1);
+  const int64_t d = DimOf(q, 2);
+  const int64_t per_kv = heads / keys.heads();
+  const Visible all{VisibleTo(pos, window).first_key, pos + rows - 1};
+  const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+  std::vector<float> scaled(size(d));
+  std::vector<float> group_keys(size(d * kKeys));
+  std::vector<float> group_values(size(d * kKeys));
+  std::vector<float> o(size(d));
+  for (int64_t kv = 0; kv < keys.heads(); ++kv) {
+    for (int64_t group = all.first_group(); group <= all.last_group(); ++group) {
+      const int64_t base = group * kKeys;
+      for (int64_t p = std::max(base, all.first_key); p <= std::min(base + kKeys - 1, all.last_key); ++p) {
+        for (int64_t i = 0; i < d; ++i) {
+          group_keys[size(i * kKeys + p - base)] = keys.Get(p % keys.slots(), kv, i);
+          group_values[size((p - base) * d + i)] = values.Get(p % values.slots(), kv, i);
+        }
+      }
+      for (int64_t s = 0; s < rows; ++s) {
+        const Visible visible = VisibleTo(pos + s, window);
+        const int64_t begin = std::max(base, visible.first_key) - base;
+        const int64_t end = std::min(base + kKeys - 1, visible.last_key) + 1 - base;
+        if (begin >= end) continue;
+        for (int64_t h = kv * per_kv; h < (kv + 1) * per_kv; ++h) {
+          for (int64_t i = 0; i < d; ++i) scaled[size(i)] = q.as<float>()[(s * heads + h) * d + i] * scale;
+          float m = 0;
+          float l = 0;
+          AttendGroup(scaled.data(), group_keys.data(), group_values.data(), d, begin, end, &m, &l, o.data());
+          visit(s, h, group - visible.first_group(), m, l, o.data());
+        }
+      }
+    }
+  }
+}
+
+// What a query and head merge into, and the last step of the definition.
+struct Merged {
+  float m = -std::numeric_limits<float>::infinity();
+  float l = 0;
+};
+void Finish(float l, int64_t d, const float* o, float* out) {
+  const float r = 1.0F / l;
+  for (int64_t i = 0; i < d; ++i) out[i] = std::fma(o[i], r, 0.0F);
+}
+
+void EvalAttention(const EvalContext& c) {
+  const Tensor& q = c.operands[0];
+  const int64_t d = Inner(q);
+  std::vector<Merged> merged(static_cast<size_t>(RowsOf(q)));
+  std::vector<float> o(static_cast<size_t>(ElementCount(q.type)));
+  ForEachGroup(c, [&](int64_t s, int64_t h, int64_t /*group*/, float m, float l, const float* group_o) {
+    const int64_t at = s * DimOf(q, 1) + h;
+    Merged& to = merged[static_cast<size_t>(at)];
+    MergeGroup(m, l, group_o, d, &to.m, &to.l, o.data() + at * d);
+  });
+  for (int64_t at = 0; at < RowsOf(q); ++at) {
+    Finish(merged[static_cast<size_t>(at)].l, d, o.data() + at * d, c.results[0].as<float>() + at * d);
+  }
+}
+
+// [S, Hq, G, D + 2], G enough for any query: its groups, counted from the first that it sees.
+std::vector<Type> InferAttentionGroups(const InferContext& c) {
+  CheckAttention(c);
+  const Type& q = c.operand(0);
+  const int64_t groups = RoundUp(c.operand(1).dims[0].value, kKeys) / kKeys + 1;
+  return {Type{DType::F32, {q.dims[0], q.dims[1], Dim(groups), Dim(q.dims[2].value + 2)}, Layout::Rows, -1}};
+}
+
+void EvalAttentionGroups(const EvalContext& c) {
+  const Tensor& out = c.results[0];
+  const int64_t stride = Inner(out);
+  std::fill_n(out.as<float>(), ElementCount(out.type), 0.0F);
+  ForEachGroup(c, [&](int64_t s, int64_t h, int64_t group, float m, float l, const float* o) {
+    float* to = out.as<float>() + ((s * DimOf(out, 1) + h) * DimOf(out, 2) + group) * stride;
+    to[0] = m;
+    to[1] = l;
+    std::copy(o, o + stride - 2, to + 2);
+  });
+}
+
+std::vector<Type> InferAttentionMerge(const InferContext& c) {
+  NeedRows(c, 0, DType::F32, 4, "C1", "f32[S, Hq, G, D + 2]");
+  const Type& partials = c.operand(0);
+  NeedConstant(c, partials.dims[2], 1, "C1", "partials' dim 2");
+  const int64_t inner = NeedConstant(c, partials.dims[3], 3, "C1", "partials' dim 3");
+  NeedScalar(c, 1, "C2");
+  NeedWindow(c, "C3");
+  return {Type{DType::F32, {partials.dims[0], partials.dims[1], Dim(inner - 2)}, Layout::Rows, -1}};
+}
+
+void EvalAttentionMerge(const EvalContext& c) {
+  const Tensor& partials = c.operands[0];
+  const int64_t pos = Scalar(c.operands[1]);
+  const int64_t window = WindowOf(c.op);
+  const int64_t d = Inner(c.results[0]);
+  std::vector<float> o(static_cast<size_t>(d));
+  for (int64_t row = 0; row < RowsOf(c.results[0]); ++row) {
+    const Visible visible = VisibleTo(pos + row / DimOf(partials, 1), window);
+    const int64_t groups = visible.last_group() - visible.first_group() + 1;
+    if (groups > DimOf(partials, 2)) {
+      Fail(DiagKind::ConstraintViolated, {},
+           "attention_merge: position " + std::to_string(visible.last_key) + " sees " + std::to_string(groups) +
+               " groups, partials have " + std::to_string(DimOf(partials, 2)));
+    }
+    Merged merged;
+    std::fill(o.begin(), o.end(), 0.0F);
+    for (int64_t group = 0; group < groups; ++group) {
+      const float* from = partials.as<float>() + (row * DimOf(partials, 2) + group) * (d + 2);
+      MergeGroup(from[0], from[1], from + 2, d, &merged.m, &merged.l, o.data());
+    }
+    Finish(merged.l, d, o.data(), c.results[0].as<float>() + row * d);
+  }
+}
+
+Cost CostAttention(const InferContext& c, int64_t rows, int64_t total) {
+  const Type& q = c.operand(0);
+  const Type& k = c.operand(1);
+  const int64_t window = WindowOf(c.op);
+  double pairs = 0;  // (query, visible key)
+  for (int64_t position = total - rows; position < total; ++position) {
+    const Visible visible = VisibleTo(position, window);
+    pairs += static_cast<double>(visible.last_key - visible.first_key + 1);
+  }
+  const int64_t first = VisibleTo(std::max<int64_t>(0, total - rows), window).first_key;
+  const double row_bytes =
+      static_cast<double>(k.dims[1].value) * static_cast<double>(RowBytes(k.dtype, k.dims[2].value));
+  Cost cost;
+  cost.attention_macs = 2 * pairs * static_cast<double>(q.dims[1].value) * static_cast<double>(q.dims[2].value);
+  cost.state_bytes = 2 * static_cast<double>(total - first) * row_bytes;
+  return cost;
+}
+
+const std::vector<AttrDef> kAttrs = {
+    {.name = "scale", .type = AttrType::F32, .required = true, .otherwise = {}},
+    {.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}},
+};
+
+}  // namespace
+
+const OpDef kAttentionDef = {
+    .summary = "Causal softmax attention over the cache.",
+    .operands = {{"q"}, {"k"}, {"v"}, {"pos"}},
+    .attrs = kAttrs,
+    .results = {"out"},
+    .infer = InferAttention,
+    .eval = EvalAttention,
+    .cost = CostAttention,
+    .divisions = {{Over::Heads, "ooow"}, {Over::Rows, "owww"}, {Over::Queries, "owww"}},
+};
+
+const OpDef kAttentionGroupsDef = {
+    .summary = "Attention of each group of 64 keys by itself.",
+    .operands = {{"q"}, {"k"}, {"v"}, {"pos"}},
+    .attrs = kAttrs,
+    .results = {"partials"},
+    .infer = InferAttentionGroups,
+    .eval = EvalAttentionGroups,
+    .cost = CostAttention,
+    .divisions = {{Over::Keys, "wwww"}},
+};
+
+const OpDef kAttentionMergeDef = {
+    .summary = "Groups merged, ascending: with attention_groups the same as attention.",
+    .operands = {{"partials"}, {"pos"}},
+    .attrs = {{.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}}},
+    .results = {"out"},
+    .infer = InferAttentionMerge,
+    .eval = EvalAttentionMerge,
+    .divisions = {{Over::Heads, "ww"}, {Over::Rows, "ww"}},
+};
+
+}  // namespace llmc

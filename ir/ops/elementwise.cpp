@@ -1,0 +1,115 @@
+// add, gated and quantize: ops without sums across a row.
+#include <cmath>
+#include <vector>
+
+#include "ir/ops/activations.h"
+#include "ir/ops/common.h"
+
+namespace llmc {
+namespace {
+
+using namespace ops;
+
+std::vector<Type> InferAdd(const InferContext& c) {
+  const Type& a = c.operand(0);
+  if (a.dtype != DType::F32 || a.layout != Layout::Rows || a.state >= 0) {
+    c.Fail("C1", Describe(c, 0) + ", must be f32 in rows");
+  }
+  NeedSameType(c, 1, "C2");
+  return {a};
+}
+
+void EvalAdd(const EvalContext& c) {
+  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
+    c.results[0].as<float>()[i] = c.operands[0].as<float>()[i] + c.operands[1].as<float>()[i];
+  }
+}
+
+std::vector<Type> InferGated(const InferContext& c) {
+  NeedRows(c, 0, DType::F32, 2, "C1", "f32[S, F]");
+  NeedSameType(c, 1, "C2");
+  return {c.operand(0)};
+}
+
+void EvalGated(const EvalContext& c) {
+  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
+    c.results[0].as<float>()[i] = math::Silu(c.operands[0].as<float>()[i]) * c.operands[1].as<float>()[i];
+  }
+}
+
+std::vector<Type> InferQuantize(const InferContext& c) {
+  NeedRows(c, 0, DType::F32, 2, "C1", "f32[S, K]");
+  const Dim& k = c.operand(0).dims[1];
+  if (k.is_symbol() || k.value < 32 || k.value % 32 != 0) {
+    c.Fail("C2", Describe(c, 0) + ": dim 1 must be a multiple of 32");
+  }
+  return {Type{DType::A8, c.operand(0).dims, Layout::Rows, -1}};
+}
+
+// One block of 32. |x * inverse| <= 127.5 for finite x; what is beyond comes from an element that isn't finite and
+// gives code 0.
+void QuantizeBlock(const float* x, const ActivationRow& out, int64_t block) {
+  float largest = 0;
+  for (int k = 0; k < 32; ++k) largest = std::fabs(x[k]) > largest ? std::fabs(x[k]) : largest;
+  if (!(largest > math::kQuantizeFlush)) largest = 0;
+  const float d = largest * math::kInv127;
+  const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+  int32_t sum = 0;
+  for (int k = 0; k < 32; ++k) {
+    const float scaled = x[k] * inverse;
+    const auto code = static_cast<int32_t>(std::fabs(scaled) < 127.5F ? math::Rint(scaled) : 0.0F);
+    out.codes[block * 32 + k] = static_cast<int8_t>(code);
+    sum += code;
+  }
+  out.d[block] = d;
+  out.s[block] = d * static_cast<float>(sum);
+  out.sum[block] = sum;
+}
+
+void EvalQuantize(const EvalContext& c) {
+  const Tensor& x = c.operands[0];
+  const int64_t k = Inner(x);
+  for (int64_t row = 0; row < RowsOf(x); ++row) {
+    for (int64_t block = 0; block < k / 32; ++block) {
+      QuantizeBlock(x.as<float>() + row * k + block * 32, RowOf(c.results[0].data, row, k), block);
+    }
+  }
+}
+
+}  // namespace
+
+const OpDef kAddDef = {
+    .summary = "Elementwise sum.",
+    .operands = {{"a"}, {"b"}},
+    .attrs = {},
+    .results = {"sum"},
+    .infer = InferAdd,
+    .eval = EvalAdd,
+    .divisions = {{Over::Rows, "oo"}, {Over::Tiles, "oo"}},
+};
+
+const OpDef kGatedDef = {
+    .summary = "act(gate) * up.",
+    .operands = {{"gate"}, {"up"}},
+    .attrs = {{.name = "act",
+               .type = AttrType::Ident,
+               .required = false,
+               .otherwise = std::string("silu"),
+               .choices = {"silu"}}},
+    .results = {"h"},
+    .infer = InferGated,
+    .eval = EvalGated,
+    .divisions = {{Over::Rows, "oo"}, {Over::Tiles, "oo"}},
+};
+
+const OpDef kQuantizeDef = {
+    .summary = "f32 to blocks of 32 codes of 8 bits with a scale.",
+    .operands = {{"x"}},
+    .attrs = {},
+    .results = {"q"},
+    .infer = InferQuantize,
+    .eval = EvalQuantize,
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
+};
+
+}  // namespace llmc

@@ -1,0 +1,198 @@
+// Rows of weights and consts: recipes are evaluated by rows, from what they read; nothing is kept.
+#include "ir/weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ir/blocks.h"
+#include "ir/diag.h"
+#include "ir/layout.h"
+#include "ir/recipe.h"
+#include "ir/rope_table.h"
+
+namespace llmc {
+namespace {
+
+// A const reads weights or consts made from weights; a chain of more consts than this is a cycle.
+constexpr int kDeepest = 64;
+
+const Global& GlobalOf(const Module& module, int index) { return module.globals[static_cast<size_t>(index)]; }
+
+// Elements of one row, as RowCount counts rows.
+int64_t RowElements(const Type& type) {
+  const int64_t rows = RowCount(type);
+  return rows == 0 ? 0 : ElementCount(type) / rows;
+}
+
+class Reader {
+ public:
+  Reader(const Module& module, const WeightSource& source) : module_(module), source_(source) {}
+
+  void Read(int index, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    const Global& global = GlobalOf(module_, index);
+    LLMC_CHECK(depth < kDeepest, "$" + ToText(global.name) + " is made from itself");
+    LLMC_CHECK(begin >= 0 && begin <= end && end <= RowCount(global.type),
+               "rows out of range: $" + ToText(global.name));
+    LLMC_CHECK(global.kind != GlobalKind::State, "$" + ToText(global.name) + " is a state: it has no rows to read");
+    if (global.kind == GlobalKind::Weight) {
+      source_.Read(global, begin, end, out);
+      return;
+    }
+    const Recipe& recipe = global.recipe;
+    switch (recipe.kind) {
+      case RecipeKind::Rows: return ReadPart(global, begin, end, out, depth);
+      case RecipeKind::Add: return ReadAdd(global, begin, end, out, depth);
+      case RecipeKind::Cast:
+      case RecipeKind::Quantize: return ReadConverted(global, begin, end, out, depth);
+      case RecipeKind::RopeTable:
+        return RopeTableRows(recipe, global.type.dims[1].value, begin, end, reinterpret_cast<float*>(out));
+      case RecipeKind::Pack:
+        return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
+                                            : ReadPacked(global, begin, end, out, depth);
+    }
+  }
+
+ private:
+  const Type& InputType(const Global& global, size_t i) const {
+    return GlobalOf(module_, global.recipe.inputs[i]).type;
+  }
+
+  void ReadPart(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    const int input = global.recipe.inputs[0];
+    const int64_t first = global.recipe.attrs.Int("begin");
+    if (global.type.dims.size() > 1) return Read(input, begin + first, end + first, out, depth + 1);
+    if (begin == end) return;
+    const Type& type = InputType(global, 0);
+    std::vector<std::byte> whole(static_cast<size_t>(StoredRowBytes(type)));
+    Read(input, 0, 1, whole.data(), depth + 1);
+    std::memcpy(out, whole.data() + RowBytes(type.dtype, first), static_cast<size_t>(StoredRowBytes(global.type)));
+  }
+
+  // Rows [begin, end) of the input as f32.
+  std::vector<float> ReadFloats(const Global& global, int64_t begin, int64_t end, int depth) const {
+    const Type& type = InputType(global, 0);
+    std::vector<std::byte> rows(static_cast<size_t>((end - begin) * StoredRowBytes(type)));
+    Read(global.recipe.inputs[0], begin, end, rows.data(), depth + 1);
+    std::vector<float> floats(static_cast<size_t>((end - begin) * RowElements(type)));
+    Dequantize(type.dtype, rows.data(), static_cast<int64_t>(floats.size()), floats.data());
+    return floats;
+  }
+
+  void ReadAdd(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    std::vector<float> floats = ReadFloats(global, begin, end, depth);
+    const float value = global.recipe.attrs.F32("value");
+    for (float& f : floats) f = f + value;
+    std::memcpy(out, floats.data(), floats.size() * sizeof(float));
+  }
+
+  void ReadConverted(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    const std::vector<float> floats = ReadFloats(global, begin, end, depth);
+    QuantizeRow(global.type.dtype, floats.data(), static_cast<int64_t>(floats.size()), out);
+  }
+
+  // Vectors one after another.
+  void ReadJoined(const Global& global, std::byte* out, int depth) const {
+    for (size_t i = 0; i < global.recipe.inputs.size(); ++i) {
+      Read(global.recipe.inputs[i], 0, 1, out, depth + 1);
+      out += StoredRowBytes(InputType(global, i));
+    }
+  }
+
+  // Matrices in tiles: tile by tile, 16 rows of a part at a time.
+  void ReadPacked(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    LLMC_CHECK(begin % kTileRows == 0 && (end % kTileRows == 0 || end == RowCount(global.type)),
+               "rows that aren't whole tiles");
+    const DType dtype = global.type.dtype;
+    const int64_t k = global.type.dims[1].value;
+    const int64_t row_bytes = RowBytes(dtype, k);
+    const bool interleave = std::get<bool>(AttrOf(global.recipe, "interleave"));
+    std::vector<std::byte> rows(static_cast<size_t>(kTileRows * row_bytes));
+    size_t part = 0;
+    int64_t first_tile = 0;  // of `part`
+    for (int64_t tile = begin / kTileRows; tile < (end + kTileRows - 1) / kTileRows; ++tile) {
+      int64_t tile_in_part = 0;
+      if (interleave) {
+        part = static_cast<size_t>(tile % 2);
+        tile_in_part = tile / 2;
+      } else {
+        for (;; ++part) {
+          const int64_t tiles = (RowCount(InputType(global, part)) + kTileRows - 1) / kTileRows;
+          if (tile < first_tile + tiles) break;
+          first_tile += tiles;
+        }
+        tile_in_part = tile - first_tile;
+      }
+      const int64_t row = tile_in_part * kTileRows;
+      const int64_t n = std::min<int64_t>(kTileRows, RowCount(InputType(global, part)) - row);
+      Read(global.recipe.inputs[part], row, row + n, rows.data(), depth + 1);
+      PackTile(dtype, rows.data(), row_bytes, static_cast<int>(n), k, out);
+      out += TileBytes(dtype, k);
+    }
+  }
+
+  const Module& module_;
+  const WeightSource& source_;
+};
+
+// splitmix64's finaliser: every bit of the result depends on every bit of the counter.
+uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+// Values are uniform: gains (a vector whose name has "norm") in 1 +- 1/8, other vectors in +- 1/8, and matrices in +-
+// sqrt(3 / K), which has variance 1 / K. Block types are quantised from them.
+class Random : public WeightSource {
+ public:
+  explicit Random(uint64_t seed) : seed_(seed) {}
+
+  void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
+    const Type& type = weight.type;
+    const int64_t elements = RowElements(type);
+    const bool matrix = type.dims.size() > 1;
+    const float center = !matrix && weight.name.base.find("norm") != std::string::npos ? 1.0F : 0.0F;
+    const float spread =
+        matrix ? static_cast<float>(__builtin_sqrt(3.0 / static_cast<double>(type.dims.back().value))) : 0.125F;
+    const uint64_t key = KeyOf(weight.name);
+    std::vector<float> row(static_cast<size_t>(elements));
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < elements; ++i) {
+        const uint64_t bits = Mix(key + 0x9e3779b97f4a7c15U * static_cast<uint64_t>(r * elements + i + 1));
+        // 24 bits, centred: multiples of 2^-23 in (-1, 1).
+        const auto unit = static_cast<float>(static_cast<int32_t>(bits >> 40) * 2 - 0xffffff) * 0x1p-24F;
+        row[static_cast<size_t>(i)] = center + unit * spread;
+      }
+      QuantizeRow(type.dtype, row.data(), elements, out);
+      out += StoredRowBytes(type);
+    }
+  }
+
+ private:
+  uint64_t KeyOf(const Name& name) const {
+    uint64_t hash = 0xcbf29ce484222325U ^ Mix(seed_ + 1);  // FNV-1a over the name
+    for (char c : ToText(name)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    return Mix(hash);
+  }
+  uint64_t seed_;
+};
+
+}  // namespace
+
+int64_t RowCount(const Type& type) { return type.dims.size() < 2 ? 1 : type.dims[0].value; }
+
+int64_t StoredRowBytes(const Type& type) {
+  if (type.layout == Layout::Tiles16) return TileBytes(type.dtype, type.dims[1].value) / kTileRows;
+  int64_t bytes = RowBytes(type.dtype, type.dims.empty() ? 1 : type.dims.back().value);
+  for (size_t i = 1; i + 1 < type.dims.size(); ++i) bytes *= type.dims[i].value;
+  return bytes;
+}
+
+void ReadRows(const Module& module, const WeightSource& source, int global, int64_t begin, int64_t end,
+              std::byte* out) {
+  Reader(module, source).Read(global, begin, end, out, 0);
+}
+
+std::unique_ptr<WeightSource> RandomWeights(uint64_t seed) { return std::make_unique<Random>(seed); }
+
+}  // namespace llmc

@@ -1,0 +1,140 @@
+// Guards the packed byte formats: where each code goes, by hand, and that unpacking is the exact inverse for every type
+// and odd shapes.
+#include "ir/layout.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/ops/common.h"
+#include "tests/ir/tensors.h"
+
+namespace llmc {
+namespace {
+
+constexpr DType kWeightTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0,
+                                  DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0};
+
+std::vector<std::byte> RandomBytes(int64_t n, uint64_t seed) {
+  test::Random random(seed);
+  std::vector<std::byte> bytes(static_cast<size_t>(n));
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.Bits() & 255U);
+  return bytes;
+}
+
+TEST(Layout, UnpackRowIsTheInverseOfPackTile) {
+  for (const DType dtype : kWeightTypes) {
+    const bool blocks = InfoOf(dtype).block > 1;
+    for (const int64_t k : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{32}, int64_t{96}}) {
+      if (blocks && k % 32 != 0) continue;
+      for (const int n : {1, 5, 16}) {
+        const int64_t row_bytes = RowBytes(dtype, k);
+        const std::vector<std::byte> rows = RandomBytes(row_bytes * n, 7);
+        std::vector<std::byte> tile(static_cast<size_t>(TileBytes(dtype, k)), std::byte{0xee});
+        PackTile(dtype, rows.data(), row_bytes, n, k, tile.data());
+        for (int64_t row = 0; row < kTileRows; ++row) {
+          std::vector<std::byte> back(static_cast<size_t>(row_bytes), std::byte{0xee});
+          UnpackRow(dtype, tile.data(), row, k, back.data());
+          for (int64_t i = 0; i < row_bytes; ++i) {
+            const std::byte want = row < n ? rows[static_cast<size_t>(row * row_bytes + i)] : std::byte{0};
+            ASSERT_EQ(back[static_cast<size_t>(i)], want) << InfoOf(dtype).text << " k " << k << " row " << row;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, TileSizesMatchTypes) {
+  for (const DType dtype : kWeightTypes) {
+    const Type type{dtype, {Dim(20), Dim(64)}, Layout::Tiles16, -1};
+    EXPECT_EQ(ByteSize(type), 2 * TileBytes(dtype, 64)) << InfoOf(dtype).text;
+  }
+  EXPECT_EQ(ByteSize({DType::F16, {Dim(3), Dim(5)}, Layout::Tiles16, -1}), TileBytes(DType::F16, 5));
+}
+
+// Row 3's codes are k = 0..15 in the low nibbles and 15..0 in the high ones: word j, byte 4 * 3 + i holds codes 8j + i
+// and 8j + 4 + i.
+TEST(Layout, NibblesOfATile) {
+  std::vector<std::byte> rows(16 * 20);
+  std::byte* row = rows.data() + 3 * 20;
+  row[0] = std::byte{0x34};
+  row[1] = std::byte{0x12};
+  row[2] = std::byte{0x78};
+  row[3] = std::byte{0x56};
+  for (int k = 0; k < 16; ++k) row[4 + k] = static_cast<std::byte>(k | ((15 - k) << 4));
+  std::vector<std::byte> tile(320);
+  PackTile(DType::Q4_1, rows.data(), 20, 16, 32, tile.data());
+  EXPECT_EQ(tile[6], std::byte{0x34});
+  EXPECT_EQ(tile[7], std::byte{0x12});
+  EXPECT_EQ(tile[32 + 6], std::byte{0x78});
+  const auto code = [](int k) { return k < 16 ? k : 31 - k; };
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 4; ++i) {
+      const int want = code(8 * j + i) | (code(8 * j + 4 + i) << 4);
+      EXPECT_EQ(std::to_integer<int>(tile[static_cast<size_t>(64 + 64 * j + 12 + i)]), want);
+    }
+  }
+}
+
+TEST(Layout, BytesOfAnEightBitTile) {
+  std::vector<std::byte> rows(16 * 34);
+  for (int r = 0; r < 16; ++r) {
+    for (int k = 0; k < 32; ++k) rows[static_cast<size_t>(34 * r + 2 + k)] = static_cast<std::byte>(r * 16 + k - 128);
+  }
+  std::vector<std::byte> tile(544);
+  PackTile(DType::Q8_0, rows.data(), 34, 16, 32, tile.data());
+  for (int g = 0; g < 8; ++g) {
+    for (int r = 0; r < 16; ++r) {
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(tile[static_cast<size_t>(32 + 64 * g + 4 * r + i)], static_cast<std::byte>(r * 16 + 4 * g + i - 128));
+      }
+    }
+  }
+}
+
+TEST(Layout, FifthBitsAreAWordPerRow) {
+  std::vector<std::byte> rows(16 * 22);
+  for (int i = 0; i < 4; ++i) rows[static_cast<size_t>(22 * 2 + 2 + i)] = static_cast<std::byte>(0xa0 + i);
+  std::vector<std::byte> tile(352);
+  PackTile(DType::Q5_0, rows.data(), 22, 16, 32, tile.data());
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(tile[static_cast<size_t>(32 + 4 * 2 + i)], static_cast<std::byte>(0xa0 + i));
+}
+
+TEST(Layout, FloatsOfATile) {
+  std::vector<std::byte> rows = RandomBytes(16 * 6, 3);  // 16 rows of 3 halves
+  std::vector<std::byte> tile(128);
+  PackTile(DType::F16, rows.data(), 6, 16, 3, tile.data());
+  for (int r = 0; r < 16; ++r) {
+    for (int byte = 0; byte < 6; ++byte) {
+      const int step = byte / 4;
+      EXPECT_EQ(tile[static_cast<size_t>(64 * step + 4 * r + byte % 4)], rows[static_cast<size_t>(6 * r + byte)]);
+    }
+    EXPECT_EQ(tile[static_cast<size_t>(64 + 4 * r + 2)], std::byte{0});  // odd K: the partner of the last element
+    EXPECT_EQ(tile[static_cast<size_t>(64 + 4 * r + 3)], std::byte{0});
+  }
+}
+
+// A cache's element is found in each layout where ir/layout.h and ir/type.h say.
+TEST(Layout, CacheLayouts) {
+  for (const Layout layout : {Layout::Rows, Layout::Keys16, Layout::Heads}) {
+    test::Owned t = test::Make({DType::F32, {Dim(20), Dim(2), Dim(3)}, layout, 0});
+    ops::Cache cache(t.tensor());
+    for (int slot = 0; slot < 20; ++slot) {
+      for (int h = 0; h < 2; ++h) {
+        for (int d = 0; d < 3; ++d) cache.Set(slot, h, d, static_cast<float>(slot * 100 + h * 10 + d));
+      }
+    }
+    for (int slot = 0; slot < 20; ++slot) {
+      for (int h = 0; h < 2; ++h) {
+        for (int d = 0; d < 3; ++d) {
+          int at = (slot * 2 + h) * 3 + d;
+          if (layout == Layout::Heads) at = (h * 20 + slot) * 3 + d;
+          if (layout == Layout::Keys16) at = ((h * 2 + slot / 16) * 3 + d) * 16 + slot % 16;
+          EXPECT_EQ(t.f32()[at], static_cast<float>(slot * 100 + h * 10 + d));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc
