@@ -1,0 +1,113 @@
+// Keys that no preset maps.
+#include "frontend/config_keys.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "frontend/embedded.h"
+
+namespace llmc {
+namespace {
+
+Json KeyTable() {
+  for (const EmbeddedFile& f : EmbeddedFiles()) {
+    if (f.name == "config_keys.json") return ParseJson(std::string(f.text), std::string(f.name));
+  }
+  throw InternalError(__FILE__, __LINE__, "config_keys.json is not embedded");
+}
+
+bool Holds(const Json& list, std::string_view text) {
+  for (const Json& item : list.items()) {
+    if (item.AsString() == text) return true;
+  }
+  return false;
+}
+
+bool HasPrefix(const Json& list, std::string_view text) {
+  for (const Json& item : list.items()) {
+    if (text.starts_with(item.AsString())) return true;
+  }
+  return false;
+}
+
+bool Equal(const FieldValue& a, const FieldValue& b) {
+  if (a.kind == FieldValue::Kind::Bool || b.kind == FieldValue::Kind::Bool)
+    return a.kind == b.kind && a.boolean == b.boolean;
+  auto number = [](const FieldValue& v) {
+    return v.kind == FieldValue::Kind::Int ? static_cast<double>(v.integer) : v.number;
+  };
+  return a.kind != FieldValue::Kind::Text && number(a) == number(b);
+}
+
+bool IsNeutral(const Json& table, const ConfigSource::Key& key, const std::string& arch) {
+  if (key.value.container) return false;
+  for (const auto& [name, values] : table.members()) {
+    if (WithArch(name, arch) != key.text) continue;
+    for (const Json& v : values.items()) {
+      if (Equal(ToConfigValue(v).value, key.value.value)) return true;
+    }
+  }
+  return false;
+}
+
+std::string StemIn(const Json& stems, std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const Json& stem : stems.items()) {
+    if (name.find(stem.AsString()) != std::string::npos) return std::string(stem.AsString());
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string WithArch(std::string_view text, const std::string& arch) {
+  constexpr std::string_view kMark = "{arch}";
+  size_t at = text.find(kMark);
+  if (at == std::string_view::npos) return std::string(text);
+  return fmt::format("{}{}{}", text.substr(0, at), arch, text.substr(at + kMark.size()));
+}
+
+void CheckKeys(const ConfigSource& config, const std::string& section, const std::string& arch,
+               const std::set<std::string>& mapped, const PresetOptions& options) {
+  Json table = KeyTable();
+  Json lists = table.Find(section);
+  Json prefixes = lists.Find("known_prefixes");
+  std::vector<std::string> nested;
+  for (const std::string& m : mapped) {
+    if (size_t dot = m.find('.'); section == "hf" && dot != std::string::npos) nested.push_back(m.substr(0, dot));
+  }
+  for (const ConfigSource::Key& key : config.Keys(nested)) {
+    if (mapped.contains(key.text) || key.value.empty || Holds(lists.Find("known"), key.text)) continue;
+    if (prefixes && HasPrefix(prefixes, key.text)) continue;
+    if (std::find(options.allow_unknown.begin(), options.allow_unknown.end(), key.text) != options.allow_unknown.end())
+      continue;
+    if (IsNeutral(lists.Find("neutral"), key, arch)) continue;
+    std::string hint = fmt::format("--allow-unknown {} passes over it", key.text);
+    for (const auto& [name, reason] : lists.Find("refused").members()) {
+      if (WithArch(name, arch) == key.text) {
+        Fail(DiagKind::Unsupported, key.place,
+             fmt::format("{} = {}: {}; {}", key.text, key.value.value.shown, reason.AsString(), hint));
+      }
+    }
+    std::string stem = StemIn(table.Find("stems"), key.text);
+    if (key.member || !stem.empty()) {
+      std::string why = stem.empty() ? std::string("it stands among keys of arithmetic")
+                                     : fmt::format("its name has the stem \"{}\"", stem);
+      Fail(DiagKind::UnknownKey, key.place,
+           fmt::format("{} = {} is not known and may change the arithmetic ({}); {}", key.text, key.value.value.shown,
+                       why, hint));
+    }
+    if (options.sink) {
+      options.sink({Severity::Warning,
+                    DiagKind::UnknownKey,
+                    key.place,
+                    fmt::format("{} = {} is not known and passed over", key.text, key.value.value.shown),
+                    {}});
+    }
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,98 @@
+// LoadModel: the front end from MODEL to a module, its weights, and what else a plan keeps.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "frontend/build_module.h"
+#include "frontend/file.h"
+#include "frontend/frontend.h"
+#include "frontend/generation.h"
+#include "frontend/model_source.h"
+#include "frontend/report.h"
+
+namespace llmc {
+namespace {
+
+constexpr int64_t kDefaultContext = 8192;
+
+DType BlockTypeOption(const std::string& text) {
+  auto dtype = DTypeFromText(text);
+  if (!dtype || (*dtype != DType::Q8_0 && *dtype != DType::Q4_0))
+    throw UsageError(fmt::format("--quantize {}: q8_0 and q4_0 are supported", text));
+  return *dtype;
+}
+
+// The longest context that the positions are made for: stretching multiplies the original one.
+int64_t LongestContext(const Description& d) {
+  int64_t longest = d.model.max_context;
+  for (const auto& [name, block] : d.blocks) {
+    const PositionSpec& p = block.position;
+    if (p.scaling == RopeScaling::None) continue;
+    double original = static_cast<double>(p.scaling == RopeScaling::Linear ? d.model.max_context : p.original);
+    longest = std::max(longest, static_cast<int64_t>(std::min(std::floor(original * p.factor), 2147483647.0)));
+  }
+  return longest;
+}
+
+int64_t ContextOf(const ModelOptions& options, const OpenedModel& m) {
+  if (options.context == 0) return std::min(m.description.model.max_context, kDefaultContext);
+  int64_t longest = LongestContext(m.description);
+  if (options.context < 1 || options.context > longest) {
+    Fail(DiagKind::BadValue, {m.config_path, ""},
+         fmt::format("--context {} is outside 1 to {}, the longest that the model is made for", options.context,
+                     longest));
+  }
+  return options.context;
+}
+
+BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
+  BuildOptions out;
+  out.context = ContextOf(options, m);
+  if (options.chunk < 1) throw UsageError(fmt::format("--chunk {}: at least 1", options.chunk));
+  out.chunk = std::min(options.chunk, out.context);
+  if (options.kv_type != "f16" && options.kv_type != "f32")
+    throw UsageError(fmt::format("--kv-type {}: f16 and f32 are supported", options.kv_type));
+  out.kv_type = options.kv_type == "f16" ? DType::F16 : DType::F32;
+  if (!options.activations.empty() && options.activations != "q8" && options.activations != "f32") {
+    throw UsageError(fmt::format("--activations {}: q8 and f32 are supported", options.activations));
+  }
+  out.activations = options.activations;
+  if (!options.quantize.empty()) out.quantize = BlockTypeOption(options.quantize);
+  out.random = m.random_seed;
+  out.sink = options.sink;
+  return out;
+}
+
+}  // namespace
+
+Model LoadModel(const ModelOptions& options) {
+  OpenedModel m = OpenModel(options, NoWeights::Refuse);
+  Model model;
+  model.module = BuildModule(m.description, m.weights, OptionsOf(options, m));
+  model.weights = m.weights.source;
+  model.inputs = std::move(m.inputs);
+  int64_t vocab = m.description.model.vocab;
+  if (m.format == ModelFormat::Gguf) {
+    model.generation = GgufGeneration(m.gguf->header, m.config_path, vocab);
+    model.chat_template = GgufChatTemplate(m.gguf->header);
+  } else {
+    model.generation = HfGeneration(m.directory, m.config_path, vocab);
+    model.chat_template = HfChatTemplate(m.directory);
+    std::string path = JoinPath(m.directory, "generation_config.json");
+    if (IsRegularFile(path)) model.inputs.push_back({"generation", path});
+  }
+  return model;
+}
+
+std::string DescribeModel(const ModelOptions& options) {
+  return PrintDescription(OpenModel(options, NoWeights::Allow).description);
+}
+
+std::string ReportModel(const ModelOptions& options, int64_t prefill) {
+  OpenedModel m = OpenModel(options, NoWeights::Allow);
+  Module module = BuildModule(m.description, m.weights, OptionsOf(options, m));
+  return ReportText(m.description, FiguresOf(m.description, m.weights, module, prefill));
+}
+
+}  // namespace llmc

@@ -1,0 +1,129 @@
+// The figures of `llmc describe --report`.
+#include "frontend/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ir/op.h"
+
+namespace llmc {
+namespace {
+
+int64_t CountOf(const WeightUse& use) {
+  int64_t n = 1;
+  for (int64_t d : use.dims) n *= d;
+  return n;
+}
+
+// The sum of the ops' costs. The last rms_norm and the head see one row: only the last row's logits are wanted.
+WorkFigures WorkOf(const Module& module, int64_t rows, int64_t total) {
+  WorkFigures work{rows, total};
+  const Func& f = module.funcs[0];
+  constexpr size_t kHeadOps = 2;
+  for (size_t i = 0; i < f.ops.size(); ++i) {
+    const Op& op = f.ops[i];
+    const OpDef& def = DefOf(op.kind);
+    if (def.cost == nullptr) continue;
+    InferContext context{module, f, op, {}};
+    for (const Operand& operand : op.operands) context.operand_types.push_back(TypeOf(module, f, operand));
+    bool at_head = i + kHeadOps >= f.ops.size();
+    Cost cost = def.cost(context, at_head ? 1 : rows, total);
+    work.weight_macs += cost.weight_macs;
+    work.attention_macs += cost.attention_macs;
+    work.weight_bytes += cost.weight_bytes;
+    work.state_bytes += cost.state_bytes;
+  }
+  return work;
+}
+
+std::string Grouped(int64_t v) {
+  std::string digits = std::to_string(v);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
+  return digits;
+}
+std::string Grouped(double v) { return Grouped(static_cast<int64_t>(std::llround(v))); }
+
+std::string Line(const std::string& label, const std::string& value, const std::string& rest = "") {
+  return fmt::format("{:<34} {:>22}{}{}\n", label, value, rest.empty() ? "" : "  ", rest);
+}
+
+std::string WorkLine(const std::string& label, const WorkFigures& w) {
+  return Line(
+      label, Grouped(w.weight_macs + w.attention_macs),
+      fmt::format("multiply-adds ({} with weights, {} with keys and values); reads {} bytes of weights, {} of cache",
+                  Grouped(w.weight_macs), Grouped(w.attention_macs), Grouped(w.weight_bytes), Grouped(w.state_bytes)));
+}
+
+}  // namespace
+
+ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const Module& module, int64_t prefill) {
+  ModelFigures out;
+  std::vector<int64_t> first_layer(d.blocks.size(), -1);
+  for (const auto& [name, block] : d.blocks) out.blocks.push_back({.name = name});
+  for (size_t i = d.layers.size(); i-- > 0;) {
+    auto b = static_cast<size_t>(d.layers[i]);
+    ++out.blocks[b].layers;
+    first_layer[b] = static_cast<int64_t>(i);
+  }
+  for (const WeightUse& use : weights.uses) {
+    int64_t n = CountOf(use);
+    out.parameters += n;
+    if (use.name.layer < 0) {
+      (use.part == WeightPart::Embedding ? out.embedding
+       : use.part == WeightPart::Head    ? out.head
+                                         : out.final_norm) += n;
+      continue;
+    }
+    auto b = static_cast<size_t>(d.layers[static_cast<size_t>(use.name.layer)]);
+    if (first_layer[b] != use.name.layer) continue;
+    BlockFigures& block = out.blocks[b];
+    (use.part == WeightPart::Attention ? block.attention : use.part == WeightPart::Ffn ? block.ffn : block.norms) += n;
+  }
+  // As the graph reads them: a const replaces the weight that it is made from.
+  std::vector<bool> replaced(module.globals.size(), false);
+  for (const Global& g : module.globals) {
+    for (int input : g.recipe.inputs) replaced[static_cast<size_t>(input)] = true;
+  }
+  int64_t context = module.options.Int("context");
+  for (size_t i = 0; i < module.globals.size(); ++i) {
+    const Global& g = module.globals[i];
+    if (g.kind == GlobalKind::State) {
+      int64_t bytes = ByteSize(g.type) / context;
+      out.kv_bytes_per_token += bytes;
+      auto b = static_cast<size_t>(d.layers[static_cast<size_t>(g.name.layer)]);
+      if (first_layer[b] == g.name.layer) out.blocks[b].kv_bytes_per_token += bytes;
+    } else if (!replaced[i] && !(g.kind == GlobalKind::Const && g.recipe.kind == RecipeKind::RopeTable)) {
+      out.weight_bytes += ByteSize(g.type);
+    }
+  }
+  out.first_token = WorkOf(module, 1, 1);
+  out.last_token = WorkOf(module, 1, context);
+  int64_t rows = std::clamp<int64_t>(prefill, 1, context);
+  out.prefill = WorkOf(module, rows, rows);
+  return out;
+}
+
+std::string ReportText(const Description& d, const ModelFigures& figures) {
+  std::string out =
+      Line("parameters", Grouped(figures.parameters), fmt::format("in {} bytes", Grouped(figures.weight_bytes)));
+  out += Line("  embedding", Grouped(figures.embedding));
+  for (const BlockFigures& b : figures.blocks) {
+    out += Line(fmt::format("  {} x {}", b.layers, b.name), Grouped(b.layers * b.total()));
+    out += Line(
+        "    one layer", Grouped(b.total()),
+        fmt::format("attention {}, feed-forward {}, norms {}", Grouped(b.attention), Grouped(b.ffn), Grouped(b.norms)));
+  }
+  out += Line("  final norm", Grouped(figures.final_norm));
+  out += d.ends.tied ? Line("  head", "tied", "the embedding, counted once") : Line("  head", Grouped(figures.head));
+  out += Line("cache per token", Grouped(figures.kv_bytes_per_token), "bytes");
+  for (const BlockFigures& b : figures.blocks)
+    out += Line(fmt::format("  one layer ({})", b.name), Grouped(b.kv_bytes_per_token), "bytes");
+  out += WorkLine("decode, first position", figures.first_token);
+  out += WorkLine(fmt::format("decode, position {}", Grouped(figures.last_token.total - 1)), figures.last_token);
+  out += WorkLine(fmt::format("prefill of {}", Grouped(figures.prefill.rows)), figures.prefill);
+  return out;
+}
+
+}  // namespace llmc
