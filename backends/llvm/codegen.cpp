@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Config/llvm-config.h>
@@ -40,7 +41,7 @@ constexpr size_t kMaxPeriod = 64;
 
 [[noreturn]] void Broken(const std::string& what) { LLMC_CHECK(false, "code generation: " + what); }
 
-// One function per (kernel, constants), in order of first use.
+// One function per (kernel, constants, one_row), in order of first use.
 struct Function {
   const KernelCall* call;  // the first that uses it
   std::string name;        // kernel.N, N counting this kernel's functions
@@ -50,8 +51,7 @@ struct Step {
   size_t function;
   const KernelCall* call;
   bool Repeats(const Step& other) const {
-    return function == other.function && call->one_row == other.call->one_row &&
-           call->barrier_before == other.call->barrier_before && call->record.size() == other.call->record.size();
+    return function == other.function && call->barrier_before == other.call->barrier_before;
   }
 };
 
@@ -62,13 +62,16 @@ struct Plan {
 
 Plan Collect(const Program& program) {
   Plan plan;
-  std::map<std::pair<std::string_view, std::vector<int64_t>>, size_t> index;
+  std::map<std::tuple<std::string_view, bool, std::vector<int64_t>>, size_t> index;
   std::map<std::string_view, int> count;
   for (const Phase& phase : program.phases) {
     std::vector<Step>& steps = plan.phases.emplace_back();
     for (const KernelCall& call : phase.calls) {
-      const auto [it, fresh] = index.try_emplace({call.kernel, call.constants}, plan.functions.size());
+      const auto [it, fresh] = index.try_emplace({call.kernel, call.one_row, call.constants}, plan.functions.size());
       if (fresh) plan.functions.push_back({&call, call.kernel + "." + std::to_string(count[call.kernel]++)});
+      const KernelCall& first = *plan.functions[it->second].call;
+      if (first.record.size() != call.record.size())
+        Broken("calls of kernel '" + call.kernel + "' differ in their records");
       steps.push_back({it->second, &call});
     }
   }
@@ -223,6 +226,7 @@ class Builder {
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "", f));
     llvm::SmallVector<llvm::Value*> args;
     for (llvm::Argument& arg : f->args()) args.push_back(&arg);
+    if (call.one_row) args[3] = b.getInt32(1);
     for (const int64_t constant : call.constants) args.push_back(b.getInt64(static_cast<uint64_t>(constant)));
     // On the call, not the kernel: the kernel stays as it came.
     b.CreateCall(kernel, args)->addFnAttr(llvm::Attribute::AlwaysInline);
@@ -286,7 +290,7 @@ void Builder::DefinePhase(const std::string& name, const std::vector<Step>& step
       b.CreateCondBr(left, aborted, next);
       b.SetInsertPoint(next);
     }
-    b.CreateCall(Declare(step.function), {context, thread, threads, step.call->one_row ? b.getInt32(1) : rows, record});
+    b.CreateCall(Declare(step.function), {context, thread, threads, rows, record});
   };
 
   size_t word = 0;

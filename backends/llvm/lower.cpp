@@ -88,6 +88,7 @@ class FuncLowering {
  public:
   FuncLowering(const Module& module, const Func& func) : module_(module), func_(func), base_(func.values.size()) {
     for (size_t v = 0; v < base_.size(); ++v) base_[v] = Operand::Local(static_cast<ValueId>(v));
+    for (const DimRange& range : func.dims) one_row_ = one_row_ || (range.symbol == "S" && range.max == 1);
     for (const Op& op : func.ops) {
       if (DefOf(op.kind).is_view) base_[static_cast<size_t>(op.results[0])] = Base(op.operands[0]);
     }
@@ -195,9 +196,11 @@ class FuncLowering {
     const Type& rows_of =
         op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
     const Dim& rows = rows_of.dims.empty() ? Dim(1) : rows_of.dims[0];
-    if (!rows.is_symbol() && rows.value != 1)
+    if (!rows.is_symbol() && rows.value != 1) {
       NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
-    calls_.push_back(call.Finish(!rows.is_symbol(), !calls_.empty() && op.schedule->step > step_));
+    }
+    const bool one_row = !rows.is_symbol() || one_row_;
+    calls_.push_back(call.Finish(one_row, !calls_.empty() && op.schedule->step > step_));
     step_ = op.schedule->step;
   }
 
@@ -417,6 +420,7 @@ class FuncLowering {
   const Module& module_;
   const Func& func_;
   std::vector<Operand> base_;  // what a value's storage is: views are their operand's
+  bool one_row_ = false;       // every call of this function is over one row
   std::vector<KernelCall> calls_;
   int step_ = 0;            // of the last call
   size_t first_ = 0;        // of the group in hand

@@ -12,14 +12,14 @@ namespace llmc {
 // One call of a kernel (backends/llvm/kernels/*.cpp):
 //   void NAME(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* rec, int64_t
 //   constant_0, ...)
-// Calls with the same kernel and constants share one function, whatever their phase or layer; what differs between them
-// is in the record.
+// Calls with the same kernel, constants and one_row share one function, whatever their phase or layer; what differs
+// between them is in the record.
 struct KernelCall {
   std::string kernel;
   std::vector<int64_t>
       constants;  // shapes, spaces, strides: bound at compile time, in the order of the kernel's trailing parameters
   std::vector<uint64_t> record;  // offsets in bytes: read at run time through `rec`
-  bool one_row = false;          // rows = 1, else rows = Context.rows
+  bool one_row = false;          // rows is the constant 1, else Context.rows
   bool barrier_before = false;   // all threads meet before this call
 };
 

@@ -26,6 +26,14 @@ def float64_everywhere():
         torch.set_default_dtype(default)
 
 
+def recompute_frequencies(model):
+    """Makes the rotary modules anew in float64: a model is built outside the block, since file readers go by torch.float32's name."""
+    with float64_everywhere():
+        for name, module in list(model.named_modules()):
+            if type(module).__name__.endswith("RotaryEmbedding"):
+                model.set_submodule(name, type(module)(model.config))
+
+
 class ExactModel:
     """A checkpoint folder as transformers reads it, evaluated in float64 without a cache."""
 
@@ -36,11 +44,7 @@ class ExactModel:
         if bad:
             raise SystemExit(f"{folder}: transformers reports {bad}")
         self.model.eval()
-        # The file reader goes by torch.float32's name, so it ran outside the block; the frequencies are computed anew inside.
-        with float64_everywhere():
-            for name, module in list(self.model.named_modules()):
-                if type(module).__name__.endswith("RotaryEmbedding"):
-                    self.model.set_submodule(name, type(module)(self.model.config))
+        recompute_frequencies(self.model)
 
     def logits(self, ids):
         """float64 [positions, vocabulary] for one sequence from position 0."""

@@ -189,6 +189,21 @@ INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(p, one)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(q, one))};
 }
 
+INLINE F32x16 SwapPairs(F32x16 v) { return {_mm256_permute_ps(v.a, 0xb1), _mm256_permute_ps(v.b, 0xb1)}; }
+INLINE F32x16 NegateEven(F32x16 v) {
+  const __m256 sign = _mm256_setr_ps(-0.0f, 0.0f, -0.0f, 0.0f, -0.0f, 0.0f, -0.0f, 0.0f);
+  return {_mm256_xor_ps(v.a, sign), _mm256_xor_ps(v.b, sign)};
+}
+INLINE F32x16 Negate(F32x16 v) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_xor_ps(v.a, sign), _mm256_xor_ps(v.b, sign)};
+}
+INLINE F32x16 LoadTwice(const float* p) {
+  const __m256 v = _mm256_loadu_ps(p);
+  return {_mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+          _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
+}
+
 // Even and odd halves of each 32-bit lane. Halves come in pair order: lanes 0 1 4 5 2 3 6 7 of each eight, which
 // FromPairOrder undoes.
 INLINE void LoadHalfPairs(const uint8_t* p, F32x16& even, F32x16& odd) {

@@ -224,6 +224,20 @@ INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   return sum;
 }
 
+// Pairs of lanes (2i, 2i + 1), as the interleaved rotary layout has them.
+INLINE F32x16 SwapPairs(F32x16 v) {
+  return Lanes([&](int i) { return v.v[i ^ 1]; });
+}
+INLINE F32x16 NegateEven(F32x16 v) {
+  return Lanes([&](int i) { return i % 2 == 0 ? -v.v[i] : v.v[i]; });
+}
+INLINE F32x16 Negate(F32x16 v) {
+  return Lanes([&](int i) { return -v.v[i]; });
+}
+INLINE F32x16 LoadTwice(const float* p) {  // p[0], p[0], p[1], p[1], ...
+  return Lanes([=](int i) { return p[i / 2]; });
+}
+
 // 64 bytes holding two 16-bit floats a lane: the first and the second of each. Halves may come in an order of lanes
 // that FromPairOrder undoes.
 INLINE void LoadHalfPairs(const uint8_t* p, F32x16& even, F32x16& odd) {

@@ -1,0 +1,292 @@
+// Attention over groups of 64 keys by absolute position. Per query and group with a visible key: scores (in log2
+// units), the group's maximum rounded to an integer, weights, their sum and the weighted values; groups are merged
+// ascending by exact powers of two.
+//   few queries: one group at a time for the heads of a kv head together, the decode path (attention_groups,
+//   attention_merge) many queries: blocks of 48 against a group widened to f32 (attention_rows.h)
+#pragma once
+#include "backends/llvm/kernels/cache.h"
+
+namespace KERNELS_NAMESPACE {
+
+constexpr int64_t kGroup = 64;
+constexpr float kNoScore = -1e30f;
+
+// Keys [begin, end) that the query at position p sees.
+INLINE Range VisibleKeys(int64_t p, int64_t window) { return {window > 0 && p >= window ? p - window + 1 : 0, p + 1}; }
+// The keys of [begin, end) that lie in a group, relative to its first position.
+INLINE Range InGroup(Range keys, int64_t group) {
+  const int64_t begin = keys.begin - group * kGroup, end = keys.end - group * kGroup;
+  return {begin > 0 ? begin : 0, end < kGroup ? end : kGroup};
+}
+
+// 16 keys from position p16 (a multiple of 16) on as [d][16]: in place where the cache holds them so, else gathered
+// into `gathered`.
+template <class E>
+INLINE const E* KeyTile(const Cache& k, int64_t head, int64_t p16, int64_t end, E* gathered) {
+  const E* data = reinterpret_cast<const E*>(k.data);
+  // A ring whose length is no multiple of 16 breaks tiles once it has wrapped.
+  if (k.layout == kKeys16 && (k.slots % 16 == 0 || end <= k.slots))
+    return data + CacheElement(k, head, p16 % k.slots, 0);
+#pragma clang loop unroll(disable)
+  for (int64_t i = 0; i < 16; ++i) {
+    const int64_t slot = (p16 + i) % k.slots;
+#pragma clang loop unroll(disable)
+    for (int64_t d = 0; d < k.dim; ++d)
+      gathered[16 * d + i] = p16 + i < end ? data[CacheElement(k, head, slot, d)] : E{};
+  }
+  return gathered;
+}
+
+// Values of consecutive positions are `stride` elements apart, up to the ring's end.
+template <class E>
+struct ValueRun {
+  const E* first;
+  int64_t stride, count;
+};
+template <class E>
+INLINE ValueRun<E> ValuesFrom(const Cache& v, int64_t head, int64_t position, int64_t count) {
+  const int64_t slot = position % v.slots, left = v.slots - slot;
+  return {reinterpret_cast<const E*>(v.data) + CacheElement(v, head, slot, 0),
+          v.layout == kLayoutRows ? v.heads * v.dim : v.dim, count < left ? count : left};
+}
+
+// Scores of tiles [begin, end) of a group for H queries, and then weights in their place: s[h][64]. Returns m and l of
+// each. T tiles go together, so that the chains over d hide each other's latency.
+template <class E, int H, int T>
+INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t end, const float* q, int64_t tile,
+                       float* s, E* gathered) {
+  const E* keys[T];
+#pragma clang loop unroll(full)
+  for (int t = 0; t < T; ++t) keys[t] = KeyTile<E>(k, head, position + 16 * (tile + t), end, gathered + t * 16 * k.dim);
+  F32x16 acc[H][T];
+#pragma clang loop unroll(full)
+  for (int h = 0; h < H; ++h) {
+#pragma clang loop unroll(full)
+    for (int t = 0; t < T; ++t) acc[h][t] = Zero();
+  }
+#pragma clang loop unroll_count(2)
+  for (int64_t d = 0; d < k.dim; ++d) {
+#pragma clang loop unroll(full)
+    for (int t = 0; t < T; ++t) {
+      const E* lanes = keys[t] + 16 * d;
+      Prefetch(lanes + 2048 / sizeof(E));
+      const F32x16 key = LoadLanes(lanes);
+#pragma clang loop unroll(full)
+      for (int h = 0; h < H; ++h) acc[h][t] = Fma(Splat(q[h * k.dim + d]), key, acc[h][t]);
+    }
+  }
+#pragma clang loop unroll(full)
+  for (int h = 0; h < H; ++h) {
+#pragma clang loop unroll(full)
+    for (int t = 0; t < T; ++t) Store(s + h * kGroup + 16 * (tile + t), acc[h][t]);
+  }
+}
+
+// Scores s[0 .. 63] to weights, keys outside `keys` and tiles outside [begin, end) being absent (the latter aren't
+// touched).
+INLINE void Weigh(float* s, Range keys, float& m, float& l) {
+  const int64_t begin = keys.begin / 16 * 16;
+  F32x16 max = Splat(kNoScore);
+#pragma clang loop unroll(disable)
+  for (int64_t i = begin; i < keys.end; i += 16) {
+    const F32x16 v = KeepLanes(Load(s + i), keys.begin - i, keys.end - i, kNoScore);
+    Store(s + i, v);
+    max = Max(max, v);
+  }
+  const F32x16 rounded = Round(Splat(MaxLane(max)));
+  F32x16 lanes = Zero();
+#pragma clang loop unroll(disable)
+  for (int64_t i = begin; i < keys.end; i += 16) {
+    F32x16 n;
+    const F32x16 p = Exp2Parts(Load(s + i), n);
+    const F32x16 w = Mul(p, Pow2(Add(Sub(n, rounded), Splat(126.0f))));
+    Store(s + i, w);
+    lanes = Add(lanes, w);
+  }
+  m = MaxLane(rounded);
+  l = TreeSum(lanes);
+}
+
+// o[h][d .. d + 16 C) of H queries: chains over the group's visible keys.
+template <class E, int H, int C>
+INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range keys, const float* s, int64_t d,
+                        int64_t n, float* out, int64_t out_stride) {
+  F32x16 acc[H][C];
+#pragma clang loop unroll(full)
+  for (int h = 0; h < H; ++h) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < C; ++j) acc[h][j] = Zero();
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t i = keys.begin; i < keys.end;) {
+    const ValueRun<E> run = ValuesFrom<E>(v, head, position + i, keys.end - i);
+    const E* value = run.first + d;
+    const float* weight = s + i;
+#pragma clang loop unroll_count(2)
+    for (int64_t r = 0; r < run.count; ++r, value += run.stride) {
+      Prefetch(value + 2048 / sizeof(E));
+#pragma clang loop unroll(full)
+      for (int j = 0; j < C; ++j) {
+        const F32x16 x = C == 1 && n < 16 ? LoadLanesPart(value, n) : LoadLanes(value + 16 * j);
+#pragma clang loop unroll(full)
+        for (int h = 0; h < H; ++h) acc[h][j] = Fma(Splat(weight[h * kGroup + r]), x, acc[h][j]);
+      }
+    }
+    i += run.count;
+  }
+#pragma clang loop unroll(full)
+  for (int h = 0; h < H; ++h) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < C; ++j) StorePart(out + h * out_stride + d + 16 * j, acc[h][j], n - 16 * j);
+  }
+}
+
+// One group for H queries of one position: out[h] = m, l, o[dim], out_stride floats apart. q is scaled; `gathered` has
+// room for 4 tiles.
+template <class E, int H>
+INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
+                        float* out, int64_t out_stride, E* gathered) {
+  alignas(64) float s[H * kGroup];
+  constexpr int kTogether = H == 1 ? 4 : 2;
+  const Range keys = InGroup(visible, group);
+  const int64_t position = group * kGroup, tiles = (keys.end + 15) / 16;
+  int64_t tile = keys.begin / 16;
+#pragma clang loop unroll(disable)
+  for (; tile + kTogether <= tiles; tile += kTogether)
+    ScoreTiles<E, H, kTogether>(k, head, position, visible.end, q, tile, s, gathered);
+#pragma clang loop unroll(disable)
+  for (; tile < tiles; ++tile) ScoreTiles<E, H, 1>(k, head, position, visible.end, q, tile, s, gathered);
+#pragma clang loop unroll(full)
+  for (int h = 0; h < H; ++h) Weigh(s + h * kGroup, keys, out[h * out_stride], out[h * out_stride + 1]);
+  constexpr int kColumns = H == 1 ? 4 : 2;
+  int64_t d = 0;
+#pragma clang loop unroll(disable)
+  for (; d + 16 * kColumns <= v.dim; d += 16 * kColumns) {
+    WeighValues<E, H, kColumns>(v, head, position, keys, s, d, 16 * kColumns, out + 2, out_stride);
+  }
+#pragma clang loop unroll(disable)
+  for (; d < v.dim; d += 16) WeighValues<E, H, 1>(v, head, position, keys, s, d, v.dim - d, out + 2, out_stride);
+}
+
+// The same for any number of queries, in threes where that goes up, else in pairs.
+template <class E>
+INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
+                             int64_t n, float* out, int64_t out_stride, E* gathered) {
+  int64_t h = 0;
+  if (n % 3 == 0) {
+#pragma clang loop unroll(disable)
+    for (; h < n; h += 3)
+      AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
+    return;
+  }
+#pragma clang loop unroll(disable)
+  for (; h + 2 <= n; h += 2)
+    AttendGroup<E, 2>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
+  if (h < n) AttendGroup<E, 1>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
+}
+
+// What is known of a query after some groups. `o` has dim floats, rounded up to 16.
+struct Merged {
+  float m = kNoScore, l = 0;
+};
+INLINE void MergeGroup(Merged& state, float* o, const float* partial, int64_t dim, bool first) {
+  const float m = partial[0] > state.m ? partial[0] : state.m;
+  const float a = Pow2Of(state.m - m + 127.0f), b = Pow2Of(partial[0] - m + 127.0f);
+  state.l = __builtin_fmaf(partial[1], b, state.l * a);
+  state.m = m;
+  ForColumns({0, dim}, [&](int64_t d, int64_t n) {
+    const F32x16 next = LoadColumns(partial + 2 + d, n);
+    Store(o + d, first ? next : Fma(next, Splat(b), Mul(Load(o + d), Splat(a))));
+  });
+}
+
+// out = o / l of one query: f32 columns, or blocks of an a8 row of row_k elements from `column` on.
+INLINE void StoreMerged(const Merged& state, const float* o, int64_t dim, int64_t out_type, uint8_t* row, int64_t row_k,
+                        int64_t column) {
+  const F32x16 r = Splat(1.0f / state.l);
+  if (out_type == kA8) {
+#pragma clang loop unroll(disable)
+    for (int64_t d = 0; d < dim; d += 32) {
+      QuantizeBlock(Fma(Load(o + d), r, Zero()), Fma(Load(o + d + 16), r, Zero()), row, row_k, (column + d) / 32);
+    }
+  } else {
+    float* out = reinterpret_cast<float*>(row) + column;
+    ForColumns({0, dim}, [&](int64_t d, int64_t n) { StoreColumns(out + d, Fma(Load(o + d), r, Zero()), n); });
+  }
+}
+INLINE int64_t RowBytesOf(int64_t out_type, int64_t k) { return out_type == kA8 ? A8RowBytes(k) : 4 * k; }
+
+#define STACK(type, count) \
+  static_cast<type*>(__builtin_alloca_with_align(static_cast<__SIZE_TYPE__>(count) * sizeof(type), 512))
+
+// Queries of one row for one kv head, multiplied by the scale: out[n][dim].
+INLINE void ScaleQueries(const float* q, int64_t count, float scale, float* out) {
+  ForColumns({0, count},
+             [&](int64_t i, int64_t n) { StoreColumns(out + i, Mul(LoadColumns(q + i, n), Splat(scale)), n); });
+}
+
+template <class E>
+INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v,
+                            float* out, int64_t q_heads, int64_t window, float scale, int64_t over, int64_t grain,
+                            uint32_t thread, uint32_t threads) {
+  const int64_t per_kv = q_heads / k.heads, dim = k.dim, slots_of_groups = (k.slots + kGroup - 1) / kGroup + 1,
+                stride = dim + 2;
+  float* scaled = STACK(float, per_kv* dim);
+  E* gathered = STACK(E, 4 * 16 * dim);
+  const int64_t first = VisibleKeys(c->pos, window).begin / kGroup, groups = (c->pos + rows - 1) / kGroup + 1 - first;
+  const Range units = Share(k.heads * groups, grain, over, kKeys, thread, threads);
+#pragma clang loop unroll(disable)
+  for (int64_t u = units.begin; u < units.end; ++u) {
+    const int64_t head = u / groups, group = first + u % groups;
+#pragma clang loop unroll(disable)
+    for (int64_t s = 0; s < rows; ++s) {
+      const Range visible = VisibleKeys(c->pos + s, window);
+      const int64_t own_first = visible.begin / kGroup;
+      if (group < own_first || group * kGroup >= visible.end) continue;
+      const int64_t query = s * q_heads + head * per_kv;
+      ScaleQueries(q + query * dim, per_kv * dim, scale, scaled);
+      AttendGroupHeads<E>(k, v, head, group, visible, scaled, per_kv,
+                          out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride,
+                          gathered);
+    }
+  }
+}
+
+KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
+                             int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t q_space,
+                             int64_t out_space, int64_t over, int64_t grain) {
+  const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
+  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
+  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
+  float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[3]));
+  if (type == kF16) {
+    AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, thread, threads);
+  } else {
+    AttentionGroups<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, thread, threads);
+  }
+}
+
+KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t slots, int64_t window, int64_t out_type,
+                            int64_t partials_space, int64_t out_space, int64_t over, int64_t grain) {
+  const float* partials = reinterpret_cast<const float*>(At(c, thread, partials_space, rec[0]));
+  uint8_t* out = At(c, thread, out_space, rec[1]);
+  float* o = STACK(float, (dim + 15) / 16 * 16);
+  const int64_t slots_of_groups = (slots + kGroup - 1) / kGroup + 1, stride = dim + 2;
+  const Range row = Share(rows, grain, over, kRows, thread, threads);
+  const Range head = Share(q_heads, grain, over, kHeads, thread, threads);
+#pragma clang loop unroll(disable)
+  for (int64_t s = row.begin; s < row.end; ++s) {
+    const Range visible = VisibleKeys(c->pos + s, window);
+    const int64_t groups = (visible.end - 1) / kGroup - visible.begin / kGroup + 1;
+#pragma clang loop unroll(disable)
+    for (int64_t h = head.begin; h < head.end; ++h) {
+      Merged state;
+#pragma clang loop unroll(disable)
+      for (int64_t g = 0; g < groups; ++g)
+        MergeGroup(state, o, partials + ((s * q_heads + h) * slots_of_groups + g) * stride, dim, g == 0);
+      StoreMerged(state, o, dim, out_type, out + s * RowBytesOf(out_type, q_heads * dim), q_heads * dim, h * dim);
+    }
+  }
+}
+
+}  // namespace KERNELS_NAMESPACE

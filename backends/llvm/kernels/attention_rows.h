@@ -1,0 +1,213 @@
+// Attention for many rows: queries of one kv head in blocks of 48, each group widened to f32 once a block, 6 x 16
+// register tiles for both products.
+#pragma once
+#include "backends/llvm/kernels/attention.h"
+
+namespace KERNELS_NAMESPACE {
+
+constexpr int64_t kQueryBlock = 48;  // a multiple of 6
+
+// Buffers of a thread, sized by dim rounded up to 16 (`wide`).
+struct AttentionScratch {
+  float *q, *keys, *values, *o, *s;
+};
+
+// acc[6][16] = six rows of a (row stride a_stride) times b[count][16], b rows b_stride apart; chains over count.
+INLINE void Multiply6(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t count,
+                      F32x16 (&acc)[6]) {
+#pragma clang loop unroll(full)
+  for (int r = 0; r < 6; ++r) acc[r] = Zero();
+#pragma clang loop unroll_count(2)
+  for (int64_t i = 0; i < count; ++i) {
+    const F32x16 row = Load(b + i * b_stride);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < 6; ++r) acc[r] = Fma(Splat(a[r * a_stride + i]), row, acc[r]);
+  }
+}
+
+// Keys and values [keys.begin, keys.end) of a group, as f32 [tile][d][16] and [key][wide].
+template <class E>
+INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t position, Range keys, int64_t end,
+                       int64_t wide, const AttentionScratch& t, E* gathered) {
+#pragma clang loop unroll(disable)
+  for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile) {
+    const E* from = KeyTile<E>(k, head, position + 16 * tile, end, gathered);
+    float* to = t.keys + tile * 16 * k.dim;
+#pragma clang loop unroll_count(4)
+    for (int64_t d = 0; d < k.dim; ++d) Store(to + 16 * d, LoadLanes(from + 16 * d));
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t i = keys.begin; i < keys.end;) {
+    const ValueRun<E> run = ValuesFrom<E>(v, head, position + i, keys.end - i);
+#pragma clang loop unroll(disable)
+    for (int64_t r = 0; r < run.count; ++r) {
+      const E* from = run.first + r * run.stride;
+      float* to = t.values + (i + r) * wide;
+#pragma clang loop unroll_count(4)
+      for (int64_t d = 0; d < wide; d += 16)
+        Store(to + d, d + 16 <= v.dim ? LoadLanes(from + d) : LoadLanesPart(from + d, v.dim - d));
+    }
+    i += run.count;
+  }
+}
+
+// Queries [first, first + n) of kv head `head`, n <= kQueryBlock: query u is q head u mod per_kv of row u / per_kv.
+template <class E>
+INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t first, int64_t n, int64_t per_kv,
+                          int64_t pos, int64_t window, float scale, const float* q, int64_t q_heads, uint8_t* out,
+                          int64_t out_type, const AttentionScratch& t, E* gathered) {
+  const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
+  Merged state[kQueryBlock];
+  float keep[kQueryBlock], take[kQueryBlock];  // factors of what is merged so far and of the group at hand
+  const auto query = [&](int64_t u) {
+    return first + (u < n ? u : n - 1);
+  };  // the last one pads the block to a multiple of 6
+  const auto visible = [&](int64_t u) { return VisibleKeys(pos + query(u) / per_kv, window); };
+  const int64_t padded = (n + 5) / 6 * 6;
+#pragma clang loop unroll(disable)
+  for (int64_t u = 0; u < padded; ++u) {
+    state[u] = Merged{};
+    ScaleQueries(q + (query(u) / per_kv * q_heads + head * per_kv + query(u) % per_kv) * dim, dim, scale,
+                 t.q + u * dim);
+    ForColumns({0, wide}, [&](int64_t d, int64_t) { Store(t.o + u * wide + d, Zero()); });
+  }
+  const Range all{visible(0).begin, visible(n - 1).end};
+#pragma clang loop unroll(disable)
+  for (int64_t group = all.begin / kGroup; group * kGroup < all.end; ++group) {
+    WidenGroup<E>(k, v, head, group * kGroup, InGroup(all, group), all.end, wide, t, gathered);
+#pragma clang loop unroll(disable)
+    for (int64_t u = 0; u < padded; u += 6) {
+      const Range keys = InGroup({visible(u).begin, visible(u + 5).end}, group);  // of the six together
+      if (keys.begin >= keys.end) {
+#pragma clang loop unroll(full)
+        for (int r = 0; r < 6; ++r) take[u + r] = 0, keep[u + r] = 1;
+        continue;
+      }
+      F32x16 acc[6];
+#pragma clang loop unroll(disable)
+      for (int64_t i = keys.begin / 16 * 16; i < keys.end; i += 16) {
+        Multiply6(t.q + u * dim, dim, t.keys + i * dim, 16, dim, acc);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < 6; ++r) Store(t.s + (u + r) * kGroup + i, acc[r]);
+      }
+#pragma clang loop unroll(disable)
+      for (int64_t r = u; r < u + 6; ++r) {
+        const Range own = InGroup(visible(r), group);
+        float* s = t.s + r * kGroup;
+        keep[r] = 1;
+        take[r] = 0;
+        if (own.begin >= own.end) {
+          ForColumns({keys.begin / 16 * 16, (keys.end + 15) / 16 * 16},
+                     [&](int64_t i, int64_t) { Store(s + i, Zero()); });
+          continue;
+        }
+        // Tiles that only other queries of the six see have no weight.
+        ForColumns({keys.begin / 16 * 16, own.begin / 16 * 16}, [&](int64_t i, int64_t) { Store(s + i, Zero()); });
+        ForColumns({(own.end + 15) / 16 * 16, (keys.end + 15) / 16 * 16},
+                   [&](int64_t i, int64_t) { Store(s + i, Zero()); });
+        float m, l;
+        Weigh(s, own, m, l);
+        const float high = m > state[r].m ? m : state[r].m;
+        keep[r] = Pow2Of(state[r].m - high + 127.0f);
+        take[r] = Pow2Of(m - high + 127.0f);
+        state[r].l = __builtin_fmaf(l, take[r], state[r].l * keep[r]);
+        state[r].m = high;
+      }
+#pragma clang loop unroll(disable)
+      for (int64_t d = 0; d < wide; d += 16) {
+        Multiply6(t.s + u * kGroup + keys.begin, kGroup, t.values + keys.begin * wide + d, wide, keys.end - keys.begin,
+                  acc);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < 6; ++r) {
+          float* o = t.o + (u + r) * wide + d;
+          Store(o, Fma(acc[r], Splat(take[u + r]), Mul(Load(o), Splat(keep[u + r]))));
+        }
+      }
+    }
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t u = 0; u < n; ++u) {
+    const int64_t row = query(u) / per_kv, column = (head * per_kv + query(u) % per_kv) * dim;
+    StoreMerged(state[u], t.o + u * wide, dim, out_type, out + row * RowBytesOf(out_type, q_heads * dim), q_heads * dim,
+                column);
+  }
+}
+
+// The one query of each head of a call with one row: groups one after another, merged as they come.
+template <class E>
+INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_kv, int64_t pos, int64_t window,
+                      float scale, const float* q, int64_t q_heads, uint8_t* out, int64_t out_type, Merged* state,
+                      float* partial, const AttentionScratch& t, E* gathered) {
+  const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
+  const Range visible = VisibleKeys(pos, window);
+  ScaleQueries(q + head * per_kv * dim, per_kv * dim, scale, t.q);
+#pragma clang loop unroll(disable)
+  for (int64_t h = 0; h < per_kv; ++h) state[h] = Merged{};
+  const int64_t first = visible.begin / kGroup;
+#pragma clang loop unroll(disable)
+  for (int64_t group = first; group * kGroup < visible.end; ++group) {
+    AttendGroupHeads<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered);
+#pragma clang loop unroll(disable)
+    for (int64_t h = 0; h < per_kv; ++h)
+      MergeGroup(state[h], t.o + h * wide, partial + h * (dim + 2), dim, group == first);
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t h = 0; h < per_kv; ++h)
+    StoreMerged(state[h], t.o + h * wide, dim, out_type, out, q_heads * dim, (head * per_kv + h) * dim);
+}
+
+template <class E>
+INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v, uint8_t* out,
+                      int64_t q_heads, int64_t window, float scale, int64_t out_type, int64_t over, int64_t grain,
+                      uint32_t thread, uint32_t threads) {
+  const int64_t per_kv = q_heads / k.heads, dim = k.dim, wide = (dim + 15) / 16 * 16;
+  const int64_t queries = per_kv > kQueryBlock ? per_kv : kQueryBlock;
+  const AttentionScratch t{STACK(float, queries* dim), STACK(float, kGroup* wide), STACK(float, kGroup* wide),
+                           STACK(float, queries* wide), STACK(float, kQueryBlock* kGroup)};
+  E* gathered = STACK(E, 4 * 16 * dim);
+  float* partial = STACK(float, per_kv*(dim + 2));
+  Merged* state = STACK(Merged, per_kv);
+  const auto attend = [&](int64_t head, Range row) {
+    if (rows == 1) {
+      if (row.begin < row.end)
+        AttendRow<E>(k, v, head, per_kv, c->pos, window, scale, q, q_heads, out, out_type, state, partial, t, gathered);
+      return;
+    }
+    const int64_t end = row.end * per_kv;
+#pragma clang loop unroll(disable)
+    for (int64_t first = row.begin * per_kv; first < end; first += kQueryBlock) {
+      const int64_t n = end - first < kQueryBlock ? end - first : kQueryBlock;
+      AttendQueries<E>(k, v, head, first, n, per_kv, c->pos, window, scale, q, q_heads, out, out_type, t, gathered);
+    }
+  };
+  // Queries: blocks of rows from the last, which see the most keys, to the first, dealt out one by one. Else one range
+  // of heads and rows.
+  const bool dealt = over == kQueries;
+  const int64_t block = dealt ? grain : rows, blocks = (rows + block - 1) / block;
+  const Range head = Share(q_heads, grain, over, kHeads, thread, threads);
+  const Range row = Share(rows, grain, over, kRows, thread, threads);
+  const int64_t first_head = dealt ? 0 : head.begin / per_kv, heads = dealt ? k.heads : head.end / per_kv - first_head;
+#pragma clang loop unroll(disable)
+  for (int64_t u = dealt ? thread : 0; u < blocks * heads; u += dealt ? threads : 1) {
+    const int64_t begin = (blocks - 1 - u / heads) * block, end = begin + block < rows ? begin + block : rows;
+    attend(first_head + u % heads, dealt ? Range{begin, end} : row);
+  }
+}
+
+KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
+                      int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t out_type,
+                      int64_t q_space, int64_t out_space, int64_t over, int64_t grain) {
+  const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
+  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
+  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
+  uint8_t* out = At(c, thread, out_space, rec[3]);
+  if (type == kF16) {
+    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, thread,
+                        threads);
+  } else {
+    Attention<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, thread,
+                     threads);
+  }
+}
+
+}  // namespace KERNELS_NAMESPACE

@@ -1,0 +1,28 @@
+// Compiles the kernels as ordinary code and lists them. Built twice: with the flags of x86-64-v3, and with LLMC_EMULATE
+// for the host.
+#include "tests/kernels/table.h"
+
+#include "backends/llvm/kernels/kernels.cpp"
+
+namespace {
+
+template <class... Constants>
+constexpr int Arity(void (*)(const LlmcContext*, uint32_t, uint32_t, uint32_t, const uint64_t*, Constants...)) {
+  return sizeof...(Constants);
+}
+
+const KernelEntry kEntries[] = {
+#define KERNEL_DEF(name, record, constants) \
+  {#name, record, constants, reinterpret_cast<void (*)()>(&KERNELS_NAMESPACE::name), Arity(&KERNELS_NAMESPACE::name)},
+#include "backends/llvm/kernels/kernels.def"
+#undef KERNEL_DEF
+    {nullptr, nullptr, nullptr, nullptr, 0},
+};
+
+}  // namespace
+
+#ifdef LLMC_EMULATE
+extern "C" const KernelEntry* EmulatedKernels() { return kEntries; }
+#else
+extern "C" const KernelEntry* NativeKernels() { return kEntries; }
+#endif

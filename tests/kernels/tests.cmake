@@ -1,0 +1,20 @@
+# The kernels, compiled by clang as ordinary code: natively for x86-64-v3 and on the portable primitives, and the tests that compare the two with scalar
+# references. kernel_bench prints speeds and is no test.
+find_program(LLMC_CLANG NAMES clang++-19)
+if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
+  set(KERNEL_FLAGS -std=c++20 -O2 -I${CMAKE_SOURCE_DIR} -fPIC -fno-math-errno -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -Werror)
+  file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS backends/llvm/kernels/*.h backends/llvm/kernels/*.def backends/llvm/kernels/*.cpp)
+  list(APPEND KERNEL_SOURCES ${CMAKE_SOURCE_DIR}/runtime/context.h ${CMAKE_SOURCE_DIR}/ir/dtypes.def ${CMAKE_SOURCE_DIR}/tests/kernels/table.h)
+  # llmc_kernel_object(name source flags...): an object file NAME.o
+  function(llmc_kernel_object name source)
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${name}.o
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${LLMC_CLANG} ${KERNEL_FLAGS} ${ARGN} -c ${CMAKE_SOURCE_DIR}/${source} -o ${CMAKE_BINARY_DIR}/${name}.o
+      DEPENDS ${CMAKE_SOURCE_DIR}/${source} ${KERNEL_SOURCES} VERBATIM)
+  endfunction()
+  llmc_kernel_object(kernels_native tests/kernels/table.cpp -march=x86-64-v3)
+  llmc_kernel_object(kernels_emulated tests/kernels/table.cpp -DLLMC_EMULATE)
+  file(GLOB KERNEL_TESTS CONFIGURE_DEPENDS tests/kernels/*_test.cpp)
+  add_executable(kernels_test ${KERNEL_TESTS} ${CMAKE_BINARY_DIR}/kernels_native.o ${CMAKE_BINARY_DIR}/kernels_emulated.o)
+  target_link_libraries(kernels_test PRIVATE llmc_flags GTest::gtest_main Threads::Threads)
+  add_test(NAME kernels COMMAND kernels_test)
+endif()
