@@ -10,6 +10,7 @@ namespace llmc {
 namespace {
 
 using test::Eval;
+using test::ExpectFaults;
 using test::F32;
 using test::Floats;
 using test::Make;
@@ -298,18 +299,6 @@ TEST(Linear, RowsDoNotDependOnTheirNeighbours) {
     Owned one_q = Quantized(one);
     EXPECT_EQ(Floats(Eval(OpKind::Linear, {&one_q, &w}, {})[0]),
               std::vector<float>(all.begin() + row * 33, all.begin() + row * 33 + 33));
-  }
-}
-
-struct Constraint {
-  const char* label;
-  OpCase op;
-};
-
-void ExpectFaults(const std::vector<Constraint>& cases) {
-  for (const Constraint& c : cases) {
-    const std::string fault = c.op.Fault();
-    EXPECT_NE(fault.find(std::string("(") + c.label + ")"), std::string::npos) << c.label << ": " << fault;
   }
 }
 

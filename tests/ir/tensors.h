@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "ir/blocks.h"
 #include "ir/op.h"
 
@@ -112,6 +114,19 @@ struct OpCase {
     }
   }
 };
+
+struct Constraint {
+  const char* label;
+  OpCase op;
+};
+
+// Each case must fail, and by this label.
+inline void ExpectFaults(const std::vector<Constraint>& cases) {
+  for (const Constraint& c : cases) {
+    const std::string fault = c.op.Fault();
+    EXPECT_NE(fault.find(std::string("(") + c.label + ")"), std::string::npos) << c.label << ": " << fault;
+  }
+}
 
 // Infers and evaluates one op on tensors with constant dims.
 inline std::vector<Owned> Eval(OpKind kind, std::vector<Owned*> operands, const Attrs& attrs, int threads = 1,
