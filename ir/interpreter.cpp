@@ -162,7 +162,7 @@ void Interpreter::Impl::CheckCall(const Func& func, std::span<const int32_t> tok
 
 std::vector<float> Interpreter::Impl::Run(
     const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total,
-    const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& on_op) {
+    const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& observe) {
   CheckCall(func, tokens, pos, total);
   const std::string symbol = func.values[static_cast<size_t>(func.params[0])].type.dims[0].symbol;
   const auto rows = static_cast<int64_t>(tokens.size());
@@ -213,7 +213,7 @@ std::vector<float> Interpreter::Impl::Run(
       results.push_back(tensor_of(Operand::Local(op.results[i])));
     }
     def.eval({op, operands, results, threads});
-    if (on_op) on_op(func, op, results);
+    if (observe) observe(func, op, results);
     for (const Operand& operand : op.operands) {
       if (!operand.is_global && --uses[static_cast<size_t>(operand.index)] == 0)
         owned[static_cast<size_t>(operand.index)].reset();

@@ -70,7 +70,7 @@ std::vector<double> RopeFrequencies(const Recipe& recipe, int64_t dim) {
   const double step = math::Log2(theta) * 2 / static_cast<double>(dim);
   std::vector<double> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) frequencies.push_back(math::Exp2(-step * static_cast<double>(i)));
-  const std::string& kind = std::get<std::string>(AttrOf(recipe, "kind"));
+  const std::string kind = std::get<std::string>(AttrOf(recipe, "kind"));
   if (kind == "none") return frequencies;
   const double factor = FloatOf(recipe, "factor");
   Require(std::isfinite(factor) && factor > 0, "factor must be finite and positive");

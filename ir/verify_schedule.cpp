@@ -320,8 +320,9 @@ void VerifyGlobalOffsets(const Module& module) {
     for (const Global& global : module.globals) {
       if (global.offset && (global.kind == GlobalKind::State) == states) placed.push_back(&global);
     }
-    std::stable_sort(placed.begin(), placed.end(),
-                     [](const Global* a, const Global* b) { return *a->offset < *b->offset; });
+    std::sort(placed.begin(), placed.end(), [](const Global* a, const Global* b) {
+      return std::pair(*a->offset, a) < std::pair(*b->offset, b);  // of equals, the one declared first
+    });
     const std::string_view option = states ? "state_bytes" : "weight_bytes";
     const int64_t section = module.options.IntOr(option, -1);
     int64_t end = 0;
