@@ -14,6 +14,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check.h"
+#include "runtime/plan_layout.h"
 
 namespace llmc {
 namespace {
@@ -92,6 +93,13 @@ std::vector<std::string> Remaining(const Module& module) {
 }  // namespace
 
 void PrintDiag(const Diag& diag) { fmt::print(stderr, "{}\n", ToText(diag)); }
+
+bool IsPlanFile(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  char magic[sizeof kPlanMagic];
+  return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
+         std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
+}
 
 PassContext ContextOf(bool remarks) {
   PassContext context;

@@ -24,6 +24,9 @@ std::string ReadText(const std::string& path);
 // To a file or "-". The file appears whole or not at all.
 void WriteText(const std::string& path, const std::string& text);
 
+// Whether a file starts with a plan's magic; everything else is a model.
+bool IsPlanFile(const std::string& path);
+
 void PrintDiag(const Diag& diag);  // to stderr
 
 }  // namespace llmc

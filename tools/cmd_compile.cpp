@@ -1,0 +1,71 @@
+// llmc compile: a model becomes a plan, or with --stop-after its IR becomes text.
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "backends/backend.h"
+#include "ir/text.h"
+#include "tools/plan_request.h"
+
+namespace llmc {
+namespace {
+
+int Jobs(const CompileFlags& flags) {
+  cpu_set_t cpus;
+  if (flags.jobs > 0) return flags.jobs;
+  return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+}
+
+// On a terminal only: one line that is written over.
+void ShowProgress(std::string_view stage, double done) {
+  static int shown = -1;
+  const int percent = static_cast<int>(done * 100);
+  if (percent == shown) return;
+  shown = percent;
+  fmt::print(stderr, "\r{:<12} {:3}%", stage, percent);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
+  const Model& model = lowered.model;
+  PlanRequest request;
+  request.module = &model.module;
+  request.weights = model.weights.get();
+  request.backend = flags.backend;
+  request.targets = flags.target_cpu;
+  request.jobs = Jobs(flags);
+  request.self_test = !flags.no_selftest;
+  request.import_ir = lowered.import_text;
+  request.final_ir = Print(model.module);
+  request.tokenizer = model.tokenizer;
+  request.chat_template = model.chat_template;
+  const GenerationDefaults& defaults = model.generation;
+  request.generation = {defaults.stop_ids,    defaults.bos_id, defaults.add_bos, defaults.do_sample,
+                        defaults.temperature, defaults.top_p,  defaults.min_p,   defaults.top_k};
+  for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
+  if (isatty(STDERR_FILENO)) request.progress = ShowProgress;
+  return request;
+}
+
+int CommandCompile(const CompileFlags& flags) {
+  CheckBackend(flags.backend);
+  if (flags.output.empty() && flags.stop_after.empty())
+    throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
+  const Lowered lowered = Lower(flags);
+  if (lowered.stopped) {
+    WriteText(flags.output.empty() ? "-" : flags.output, Print(lowered.model.module));
+    return 0;
+  }
+  if (flags.model.no_weights)
+    throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
+  const PlanRequest request = RequestOf(flags, lowered);
+  const uint64_t size = WritePlan(request, flags.output);
+  fmt::print(stderr, "{}{}: {} bytes\n", request.progress ? "\r" : "", flags.output, size);
+  return 0;
+}
+
+}  // namespace llmc
