@@ -42,6 +42,13 @@ bool SameStep(const RepeatItem& a, const RepeatItem& b, const RepeatItem& c) {
   return true;
 }
 
+bool SameIntegers(const RepeatItem& a, const RepeatItem& b) {
+  for (size_t i = 0; i < a.tokens.size(); ++i) {
+    if (a.tokens[i].kind == RepeatToken::Kind::Int && a.tokens[i].value != b.tokens[i].value) return false;
+  }
+  return true;
+}
+
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 // Steps of one period: partner[k] is the item one period after k, or none.
@@ -49,6 +56,7 @@ struct Steps {
   std::vector<size_t> partner;
   std::vector<size_t> run;       // items from k on whose partners lie at k's distance
   std::vector<size_t> even_run;  // ... and whose partner's step is their own
+  std::vector<size_t> same_run;  // ... and whose partner has the same integers
 };
 constexpr size_t kNone = static_cast<size_t>(-1);
 
@@ -56,7 +64,8 @@ using Index = std::map<std::pair<int, std::string_view>, size_t>;
 
 Steps FindSteps(const std::vector<RepeatItem>& items, const Index& index, int period) {
   const size_t n = items.size();
-  Steps steps{std::vector<size_t>(n, kNone), std::vector<size_t>(n + 1, 0), std::vector<size_t>(n + 1, 0)};
+  Steps steps{std::vector<size_t>(n, kNone), std::vector<size_t>(n + 1, 0), std::vector<size_t>(n + 1, 0),
+              std::vector<size_t>(n + 1, 0)};
   for (size_t k = 0; k < n; ++k) {
     if (items[k].layer < 0) continue;
     const auto found = index.find({items[k].layer + period, items[k].key});
@@ -70,6 +79,7 @@ Steps FindSteps(const std::vector<RepeatItem>& items, const Index& index, int pe
     const size_t distance = partner - k;
     const bool goes_on = k + 1 < n && steps.partner[k + 1] == k + 1 + distance;
     steps.run[k] = 1 + (goes_on ? steps.run[k + 1] : 0);
+    if (SameIntegers(items[k], items[partner])) steps.same_run[k] = 1 + (goes_on ? steps.same_run[k + 1] : 0);
     if (steps.partner[partner] == partner + distance && SameStep(items[k], items[partner], items[partner + distance])) {
       steps.even_run[k] = 1 + (goes_on ? steps.even_run[k + 1] : 0);
     }
@@ -100,6 +110,7 @@ std::vector<RepeatBlock> FindRepeats(const std::vector<RepeatItem>& items) {
       const size_t length = step.partner[k] - k;
       if (step.run[k] < length) continue;
       const size_t count = 2 + step.even_run[k] / length;
+      if (count == 2 && step.same_run[k] < length) continue;  // any two integers are affine: that is no pattern
       if (best.count == 1 || length * count > best.items * best.count) {
         best = {k, length, count, items[k].layer, period};
       }

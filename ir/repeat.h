@@ -41,8 +41,8 @@ struct RepeatBlock {
   int period = 0;        // layers per repetition
 };
 
-// From the top: at each item, of the periods 1..kMaxPeriod that repeat at least twice the one whose run covers most items (the smallest of equals), then on
-// behind that run. Blocks are in order and cover all items. Time and memory are linear in the tokens.
+// From the top: at each item, of the periods 1..kMaxPeriod that repeat at least twice (three times where integers vary) the one whose run covers most items
+// (the smallest of equals), then on behind that run. Blocks are in order and cover all items. Time and memory are linear in the tokens.
 std::vector<RepeatBlock> FindRepeats(const std::vector<RepeatItem>& items);
 
 // The item as it is, with layer numbers as digits: "%b3.x = add ...".

@@ -1,8 +1,9 @@
 // plan-memory: the bytes of everything: weights in the plan file, states, and the arena of intermediate values.
 //
-// Weights stand in the order in which @decode reads them, so that a token is one linear stream. Values get the lowest
-// offset at which they overlap no value that lives in a common step, at the largest number of rows of their function;
-// shared and private values have arenas of their own, and all functions use the same bytes.
+// Rotary tables come first; matrices and gains stand in the order in which @decode reads them, so that a token is one
+// linear stream and layers are evenly spaced. Values get the lowest offset at which they overlap no value that lives in
+// a common step, at the largest number of rows of their function; shared and private values have arenas of their own,
+// and all functions use the same bytes.
 //
 // Needs:    plan-schedule (lifetimes are steps, and spaces).
 // Leaves:   offsets; the module's options weight_bytes, state_bytes, shared_bytes, private_bytes (per thread): the
@@ -49,6 +50,9 @@ std::vector<int> UseOrder(const Module& module, bool states) {
           seen[static_cast<size_t>(operand.index)] = true;
           order.push_back(operand.index);
         }
+  std::stable_partition(order.begin(), order.end(), [&](int g) {
+    return GlobalAt(module, g).kind == GlobalKind::Const && GlobalAt(module, g).recipe.kind == RecipeKind::RopeTable;
+  });
   return order;
 }
 
