@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares a plan of SmolLM2-135M with transformers' float64 references in tests/data/smollm2.
 
-    tools/check_smollm2.py greedy  PLAN [--run build/release/llmc-run]    for a plan made with --activations f32 --kv-type f32
-    tools/check_smollm2.py teacher PLAN [--run build/release/llmc-run]    for a plan of any activations (q8 is the default)
+    tools/check_smollm2.py greedy  PLAN [--run LLMC_RUN]    for a plan made with --activations f32 --kv-type f32
+    tools/check_smollm2.py teacher PLAN [--run LLMC_RUN]    for a plan of any activations (q8 is the default)
 
 greedy: the ids of 12 prompts x 48 steps must be the reference's up to the first step whose margin is under 0.01.
-teacher: over 4 windows of 512 ids of the GPL-3, the argmax agrees at 95 % of the positions and wherever the reference's margin is over 1.0, and
-the perplexity is within 1 % of the reference's.
-The plan must come from the file that the references name (`tools/models smollm2`). Exit status 1 when a line is missed. Standard library only.
+teacher: over 4 windows of 512 ids of the GPL-3, the argmax agrees at 95 % of the positions and wherever the
+reference's margin is over 1.0, and the perplexity is within 1 % of the reference's. The plan must come from the file
+that the references name (`tools/models smollm2`). Exit status 1 when a line is missed. Standard library only.
 """
 
 import argparse
@@ -45,13 +45,30 @@ def greedy(args, threads):
     for item in json.loads((DATA / f"greedy{args.suffix}.json").read_text())["runs"]:
         want, margins = item["greedy"], item["margins"]
         steps = next((i for i, m in enumerate(margins) if m < CLOSE), len(want))
-        out = run([args.run, args.plan, "--tokens", joined(item["prompt"]), "-n", str(len(want)), "--temp", "0", "--print-tokens",
-                   "--ignore-eos", *threads])
+        out = run(
+            [
+                args.run,
+                args.plan,
+                "--tokens",
+                joined(item["prompt"]),
+                "-n",
+                str(len(want)),
+                "--temp",
+                "0",
+                "--print-tokens",
+                "--ignore-eos",
+                *threads,
+            ]
+        )
         got = [int(i) for i in out.strip().split(",")]
         same = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
         good = same >= steps
         ok &= good
-        where = "" if good or same >= len(got) else f": step {same} gives {got[same]}, not {want[same]}, margin {margins[same]}"
+        where = (
+            ""
+            if good or same >= len(got)
+            else f": step {same} gives {got[same]}, not {want[same]}, margin {margins[same]}"
+        )
         print(f"{'ok  ' if good else 'FAIL'} {same} of {steps} steps to compare{where}  {item['text']!r}")
     return ok
 
@@ -81,7 +98,18 @@ def teacher(args, threads):
         with tempfile.NamedTemporaryFile(suffix=".npy") as logits, tempfile.NamedTemporaryFile("w") as tokens:
             tokens.write(joined(ids))
             tokens.flush()
-            run([args.run, args.plan, "--tokens", f"@{tokens.name}", "--logits", logits.name, "--all-positions", *threads])
+            run(
+                [
+                    args.run,
+                    args.plan,
+                    "--tokens",
+                    f"@{tokens.name}",
+                    "--logits",
+                    logits.name,
+                    "--all-positions",
+                    *threads,
+                ]
+            )
             for i, row in enumerate(read_rows(logits.name)):
                 high = max(row)
                 positions += 1
@@ -98,7 +126,10 @@ def teacher(args, threads):
         sys.exit(f"llmc-run wrote {positions} rows of logits")
     perplexity = math.exp(total / scored)
     change = perplexity / reference["perplexity"] - 1
-    print(f"argmax agrees at {100 * agree / positions:.2f} % of {positions} positions; largest margin where it differs {largest:.3f}")
+    print(
+        f"argmax agrees at {100 * agree / positions:.2f} % of {positions} positions; "
+        f"largest margin where it differs {largest:.3f}"
+    )
     print(f"perplexity {perplexity:.4f}, reference {reference['perplexity']:.4f} ({100 * change:+.3f} %)")
     for i, margin in sure:
         print(f"FAIL position {i} differs although the margin is {margin}")

@@ -1,9 +1,9 @@
-"""Writes a GGUF file with other weight types: every matrix is dequantised to f32 and encoded anew; metadata and vectors are kept.
+"""Writes a GGUF file with other weight types: matrices are dequantised and encoded anew, all else is kept.
 
     tools/venv --light tools/derive_gguf.py IN.gguf OUT.gguf --type q8_0 [--embedding q8_0]
 
-The token embedding (often the head as well) is Q8_0 in the 4- and 5-bit types, as llama.cpp's quantiser leaves a tied one, else of the
-type itself. OUT is written under a temporary name and renamed.
+The token embedding (often the head as well) is Q8_0 in the 4- and 5-bit types, as llama.cpp's quantiser leaves a tied
+one, else of the type itself. OUT is written under a temporary name and renamed.
 """
 
 import argparse
@@ -14,9 +14,16 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, LlamaFileType, quants
 
 TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"]
-FILE_TYPES = {"f32": LlamaFileType.ALL_F32, "f16": LlamaFileType.MOSTLY_F16, "bf16": LlamaFileType.MOSTLY_BF16,
-              "q8_0": LlamaFileType.MOSTLY_Q8_0, "q4_0": LlamaFileType.MOSTLY_Q4_0, "q4_1": LlamaFileType.MOSTLY_Q4_1,
-              "q5_0": LlamaFileType.MOSTLY_Q5_0, "q5_1": LlamaFileType.MOSTLY_Q5_1}
+FILE_TYPES = {
+    "f32": LlamaFileType.ALL_F32,
+    "f16": LlamaFileType.MOSTLY_F16,
+    "bf16": LlamaFileType.MOSTLY_BF16,
+    "q8_0": LlamaFileType.MOSTLY_Q8_0,
+    "q4_0": LlamaFileType.MOSTLY_Q4_0,
+    "q4_1": LlamaFileType.MOSTLY_Q4_1,
+    "q5_0": LlamaFileType.MOSTLY_Q5_0,
+    "q5_1": LlamaFileType.MOSTLY_Q5_1,
+}
 WRITER_OWN = ("GGUF.version", "GGUF.tensor_count", "GGUF.kv_count", "general.architecture", "general.file_type")
 
 

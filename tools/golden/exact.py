@@ -1,8 +1,8 @@
 """transformers in real float64.
 
-transformers computes rope angles, norms and the softmax in float32 whatever the model's dtype is. Inside `float64_everywhere()` the
-names torch.float32, torch.float and Tensor.float mean float64, so those casts widen instead of narrowing; the weights are widened from
-what the checkpoint stores, and nothing else rounds.
+transformers computes rope angles, norms and the softmax in float32 whatever the model's dtype is. Inside
+`float64_everywhere()` the names torch.float32, torch.float and Tensor.float mean float64, so those casts widen
+instead of narrowing; the weights are widened from what the checkpoint stores, and nothing else rounds.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def float64_everywhere():
 
 
 def recompute_frequencies(model):
-    """Makes the rotary modules anew in float64: a model is built outside the block, since file readers go by torch.float32's name."""
+    """Makes the rotary modules anew in float64: models are built outside the block, where names mean what files say."""
     with float64_everywhere():
         for name, module in list(model.named_modules()):
             if type(module).__name__.endswith("RotaryEmbedding"):
@@ -39,8 +39,13 @@ class ExactModel:
 
     def __init__(self, folder):
         self.model, info = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True)
-        bad = {k: v for k, v in info.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
+            folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+        )
+        bad = {
+            k: v
+            for k, v in info.items()
+            if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
+        }
         if bad:
             raise SystemExit(f"{folder}: transformers reports {bad}")
         self.model.eval()

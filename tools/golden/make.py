@@ -1,13 +1,12 @@
-"""Writes the golden models: tiny random weights and their logits in float64 by transformers, checked by a second reference.
+"""Writes the golden models: tiny random weights, and logits in float64 by transformers, checked by a second reference.
 
     tools/venv tools/golden/make.py [--out tests/data/golden] [--only NAME ...] [--list]
 
 Per model, in OUT/NAME:
   config.json                    in the spelling of transformers 4 or 5
   model.safetensors              or shards with model.safetensors.index.json
-  golden.json                    prompt: ids; rows: the positions whose logits are kept; greedy: the ids that follow the prompt, margins: first minus
-                                 second logit at each of them; model of errors: NMSE against f64 that numpy reaches in f32, and in f32 with an f16 cache
-  logits.npy                     NPY 1.0, f32 [rows, vocab]: float64 logits rounded once (an NMSE of about 1e-15, far below the tests' 1e-9)
+  golden.json                    described in tests/data/golden/README.md
+  logits.npy                     NPY 1.0, f32 [rows, vocab]: float64 rounded once, an NMSE of 1e-15 where tests ask 1e-9
 """
 
 import argparse
@@ -71,13 +70,25 @@ def make(variant, folder):
     f32 = reference.nmse(reference.forward(cfg, stored, ids, np.float32), logits)
     f16_cache = reference.nmse(reference.forward(cfg, stored, ids, np.float32, np.float16), logits)
     write_npy(folder / "logits.npy", logits[rows])
-    fields = {"why": variant.why, "prompt": ids, "rows": rows, "greedy": following, "margins": [float(f"{m:.6g}") for m in margins],
-              "nmse_f32": float(f"{f32:.2g}"), "nmse_f16_cache": float(f"{f16_cache:.2g}")}
-    (folder / "golden.json").write_text("{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in fields.items()) + "\n}\n")
+    fields = {
+        "why": variant.why,
+        "prompt": ids,
+        "rows": rows,
+        "greedy": following,
+        "margins": [float(f"{m:.6g}") for m in margins],
+        "nmse_f32": float(f"{f32:.2g}"),
+        "nmse_f16_cache": float(f"{f16_cache:.2g}"),
+    }
+    (folder / "golden.json").write_text(
+        "{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in fields.items()) + "\n}\n"
+    )
     total = sum(f.stat().st_size for f in folder.iterdir())
-    return (f"{variant.name:20} {total / 1024:6.0f} KB  references {difference:.1e}  f32 {f32:.1e}  f16 cache {f16_cache:.1e}  "
-            f"logits sd {logits.std():.2f}  distinct greedy {len(set(following))}/{len(following)}  least margin "
-            f"{min(margins, default=0):.3f}")
+    return (
+        f"{variant.name:20} {total / 1024:6.0f} KB  references {difference:.1e}  f32 {f32:.1e}  "
+        f"f16 cache {f16_cache:.1e}  "
+        f"logits sd {logits.std():.2f}  distinct greedy {len(set(following))}/{len(following)}  least margin "
+        f"{min(margins, default=0):.3f}"
+    )
 
 
 def main():

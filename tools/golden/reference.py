@@ -1,6 +1,7 @@
 """A second reference: the same models in plain numpy, written from the formulas and not from transformers.
 
-`forward` runs in any float type and can round the cache, which also tells how far an f32 or f16-cache implementation may be from f64.
+`forward` runs in any float type and can round the cache, which also tells how far an f32 or f16-cache implementation
+may be from f64.
 """
 
 import math
@@ -23,7 +24,7 @@ def load(folder):
 
 
 def rope_settings(config):
-    """(theta, kind, settings) from either spelling; a nested theta beats the one at the top, `rope_type` beats `type`."""
+    """(theta, kind, settings) from either spelling; a nested theta beats the top one, `rope_type` beats `type`."""
     settings = config.get("rope_parameters") or config.get("rope_scaling") or {}
     theta = settings.get("rope_theta", config.get("rope_theta", DEFAULT_THETA))
     return theta, settings.get("rope_type", settings.get("type", "default")), settings

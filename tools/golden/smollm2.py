@@ -1,11 +1,13 @@
-"""Writes the references for SmolLM2-135M: what transformers answers in float64 on the weights dequantised from the GGUF file.
+"""Writes the references for SmolLM2-135M: what transformers answers in float64 on the GGUF file's dequantised weights.
 
     tools/venv tools/golden/smollm2.py $(tools/models smollm2) [--out tests/data/smollm2] [--suffix .q8_0]
 
-greedy.json   12 prompts: text, ids, the 48 ids that follow by argmax, and at each step the margin, first minus second logit
-gpl3.json     teacher-forced over the first 4 windows of 512 ids of Debian's GPL-3 text, each from position 0: the ids, and per position the argmax
-              and its margin (the first row is the prediction for the second id); the perplexity over all windows, first ids unscored
-Both are for the file that is named in them by SHA-256. Ids come from PyPI's tokenizers over the file's own vocabulary and merges, no BOS.
+greedy.json   12 prompts: text, ids, the 48 ids that follow by argmax, and each step's margin, first minus second logit
+gpl3.json     teacher-forced over the first 4 windows of 512 ids of Debian's GPL-3 text, each from position 0: the ids,
+              and per position the argmax and its margin (row i predicts id i + 1); the perplexity over all windows,
+              first ids unscored
+Both are for the file that is named in them by SHA-256. Ids come from PyPI's tokenizers over the file's own vocabulary
+and merges, no BOS.
 """
 
 import argparse
@@ -25,7 +27,7 @@ PROMPTS = [
     "The capital of France is",
     "Once upon a time, in a small village by the sea,",
     "The three laws of motion state that",
-    "def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n",
+    'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
     "Dear Sir or Madam,\n\nI am writing to",
     "Water boils at 100 degrees Celsius because",
     "Q: What is 12 + 30?\nA:",
@@ -47,14 +49,20 @@ def value(reader, key):
 
 
 def tokenizer(reader):
-    """SmolLM2's tokenizer from the file: single digits, then GPT-2's byte-level BPE; control tokens match in the text."""
+    """SmolLM2's tokenizer from the file: single digits, then GPT-2's byte-level BPE; control tokens match in text."""
     tokens, kinds = value(reader, "tokenizer.ggml.tokens"), value(reader, "tokenizer.ggml.token_type")
     merges = [tuple(m.split(" ")) for m in value(reader, "tokenizer.ggml.merges")]
     out = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges))
-    out.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    out.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
     out.decoder = decoders.ByteLevel()
-    out.add_special_tokens([AddedToken(t, special=True, normalized=False) for t, k in zip(tokens, kinds) if k == CONTROL])
+    out.add_special_tokens(
+        [AddedToken(t, special=True, normalized=False) for t, k in zip(tokens, kinds) if k == CONTROL]
+    )
     return out
 
 
@@ -68,15 +76,29 @@ def build(reader):
     a = "llama."
     heads, kv_heads = value(reader, a + "attention.head_count"), value(reader, a + "attention.head_count_kv")
     config = LlamaConfig(
-        hidden_size=value(reader, a + "embedding_length"), intermediate_size=value(reader, a + "feed_forward_length"),
-        num_hidden_layers=value(reader, a + "block_count"), num_attention_heads=heads, num_key_value_heads=kv_heads,
-        rms_norm_eps=float(np.float32(value(reader, a + "attention.layer_norm_rms_epsilon"))), rope_theta=value(reader, a + "rope.freq_base"),
-        max_position_embeddings=value(reader, a + "context_length"), vocab_size=len(value(reader, "tokenizer.ggml.tokens")),
-        tie_word_embeddings=True)
+        hidden_size=value(reader, a + "embedding_length"),
+        intermediate_size=value(reader, a + "feed_forward_length"),
+        num_hidden_layers=value(reader, a + "block_count"),
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        rms_norm_eps=float(np.float32(value(reader, a + "attention.layer_norm_rms_epsilon"))),
+        rope_theta=value(reader, a + "rope.freq_base"),
+        max_position_embeddings=value(reader, a + "context_length"),
+        vocab_size=len(value(reader, "tokenizer.ggml.tokens")),
+        tie_word_embeddings=True,
+    )
     config._attn_implementation = "eager"
-    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-             "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+    names = {
+        "attn_norm": "input_layernorm",
+        "ffn_norm": "post_attention_layernorm",
+        "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj",
+        "attn_v": "self_attn.v_proj",
+        "attn_output": "self_attn.o_proj",
+        "ffn_gate": "mlp.gate_proj",
+        "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+    }
     state = {}
     for tensor in reader.tensors:
         data = quants.dequantize(tensor.data, tensor.tensor_type).reshape([int(n) for n in reversed(tensor.shape)])
@@ -123,10 +145,12 @@ def greedy(model, ids):
 
 def lines(fields):
     """JSON with one key a line, lists of dicts with one dict a line."""
+
     def text(v):
         if isinstance(v, list) and v and isinstance(v[0], dict):
             return "[\n" + ",\n".join("    " + json.dumps(d, ensure_ascii=False) for d in v) + "\n  ]"
         return json.dumps(v, ensure_ascii=False)
+
     return "{\n" + ",\n".join(f'  "{k}": {text(v)}' for k, v in fields.items()) + "\n}\n"
 
 
@@ -151,7 +175,10 @@ def main():
         following, margins = greedy(model, ids)
         runs.append({"text": prompt, "prompt": ids, "greedy": following, "margins": margins})
         close = next((i for i, m in enumerate(margins) if m < 0.01), STEPS)
-        print(f"{prompt!r} -> {encoder.decode(following, skip_special_tokens=False)!r}; margin < 0.01 from step {close}", flush=True)
+        print(
+            f"{prompt!r} -> {encoder.decode(following, skip_special_tokens=False)!r}; margin < 0.01 from step {close}",
+            flush=True,
+        )
     (args.out / f"greedy{args.suffix}.json").write_text(lines({**source, "runs": runs}))
 
     data = TEXT.read_bytes()
@@ -165,9 +192,18 @@ def main():
         windows.append({"ids": window, "argmax": best, "margins": margins})
     perplexity = float(np.exp(total / (WINDOWS * (WINDOW - 1))))
     print(f"perplexity {perplexity:.6f}")
-    (args.out / f"gpl3{args.suffix}.json").write_text(lines({
-        **source, "text": str(TEXT), "text_sha256": hashlib.sha256(data).hexdigest(), "text_ids": len(ids),
-        "perplexity": perplexity, "windows": windows}))
+    (args.out / f"gpl3{args.suffix}.json").write_text(
+        lines(
+            {
+                **source,
+                "text": str(TEXT),
+                "text_sha256": hashlib.sha256(data).hexdigest(),
+                "text_ids": len(ids),
+                "perplexity": perplexity,
+                "windows": windows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

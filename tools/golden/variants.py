@@ -1,7 +1,7 @@
-"""The golden models: one entry per variant, as its config.json says it (transformers 4 or 5 spelling), plus how to store it.
+"""The golden models: one entry per variant, as its config.json spells it, plus how to store it.
 
-Every entry exists for a reason, given in `why`. Sizes are tiny: a model is 20 to 130 KB. Keys that no family needs for the arithmetic
-(`use_cache`, `initializer_range`, ...) are written too, since real files carry them.
+Every entry exists for a reason, given in `why`. Sizes are tiny: a model is 20 to 130 KB. Keys that no family needs
+for the arithmetic (`use_cache`, `initializer_range`, ...) are written too, since real files carry them.
 """
 
 from dataclasses import dataclass, field
@@ -75,7 +75,8 @@ VARIANTS = [
     Variant("llama-mixed", "BF16 matrices with F32 norms", "llama",
             size(), {"tie_word_embeddings": False, "rope_theta": 10000.0}, dtype="bfloat16", norm_dtype="float32"),
     Variant("llama-linear", "rope linear, by its old key `type`", "llama",
-            size(), {"tie_word_embeddings": False, "rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}),
+            size(), {"tie_word_embeddings": False, "rope_theta": 10000.0,
+                     "rope_scaling": {"type": "linear", "factor": 4.0}}),
     Variant("llama-llama3", "rope llama3 with unchanged, ramped and divided pairs in a head of 16", "llama",
             size(heads=2, kv=1),
             {"tie_word_embeddings": True,
@@ -104,8 +105,9 @@ VARIANTS = [
             size(), {"tie_word_embeddings": False, "rope_theta": 1000000.0, "sliding_window": 64,
                      "use_sliding_window": False, "max_window_layers": 1}),
     Variant("qwen2-gqa7", "seven heads per KV head; tied; sharded; BF16", "qwen2",
-            size(hidden=56, heads=7, kv=1, ffn=64), {"tie_word_embeddings": True, "rope_theta": 1000000.0, "sliding_window": 64,
-                                                    "use_sliding_window": False, "max_window_layers": 1},
+            size(hidden=56, heads=7, kv=1, ffn=64),
+            {"tie_word_embeddings": True, "rope_theta": 1000000.0, "sliding_window": 64, "use_sliding_window": False,
+             "max_window_layers": 1},
             dtype="bfloat16", shards=2),
     Variant("qwen2-window", "use_sliding_window: layers from max_window_layers on have the window", "qwen2",
             size(layers=3, ffn=40), {"tie_word_embeddings": False, "rope_theta": 10000.0, "sliding_window": 6,
@@ -122,7 +124,8 @@ VARIANTS = [
                              "sliding_window": 64, "max_window_layers": 1}, qk_bias=300.0),
     Variant("qwen3-norm", "QK-norm; head_dim 16 where hidden/heads is 8; tied", "qwen3",
             size(), {"tie_word_embeddings": True, "rope_theta": 1000000.0, "head_dim": 16, "attention_bias": False,
-                     "sliding_window": None, "use_sliding_window": False, "max_window_layers": 2, "rope_scaling": None}),
+                     "sliding_window": None, "use_sliding_window": False, "max_window_layers": 2,
+                     "rope_scaling": None}),
     Variant("qwen3-bias", "QK-norm with attention_bias; newer spelling; sharded", "qwen3",
             size(),
             {"tie_word_embeddings": False, "head_dim": 8, "attention_bias": True, "sliding_window": None,
@@ -130,8 +133,9 @@ VARIANTS = [
              "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
             spelling=5, dtype="float16", shards=2),
     Variant("qwen3-bf16", "BF16, as many KV heads as heads, head_dim by the class default 128", "qwen3",
-            size(layers=1, heads=2, kv=2), {"tie_word_embeddings": False, "rope_theta": 1000000.0, "attention_bias": False,
-                                            "sliding_window": None, "use_sliding_window": False, "max_window_layers": 1},
+            size(layers=1, heads=2, kv=2),
+            {"tie_word_embeddings": False, "rope_theta": 1000000.0, "attention_bias": False, "sliding_window": None,
+             "use_sliding_window": False, "max_window_layers": 1},
             dtype="bfloat16"),
 ]
 

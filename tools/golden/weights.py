@@ -1,4 +1,4 @@
-"""Random weights of a golden model: names, shapes, scales, and writing them as safetensors (one file, or shards with an index)."""
+"""Random weights of a golden model: names, shapes, scales; safetensors in one file, or shards with an index."""
 
 import hashlib
 import json
@@ -18,7 +18,8 @@ def head_dim(config):
 def tensors(variant, config):
     """Name -> torch tensor in its stored dtype, in the order of the file.
 
-    Scales keep logits spread over several units and attention far from uniform, so that an error anywhere shows; norms are not 1.
+    Scales keep logits spread over several units and attention far from uniform, so that an error anywhere shows; norms
+    are not 1.
     """
     seed = int.from_bytes(hashlib.sha256(variant.name.encode()).digest()[:8], "little")
     rng = np.random.default_rng(seed)
@@ -42,7 +43,7 @@ def tensors(variant, config):
         if biased:
             vector(f"{name}.bias", rows, mean, variant.bias_scale)
 
-    # A tied head favours the id that was just read: small rows and a large last norm keep greedy decoding from repeating it.
+    # A tied head favours the id just read: small rows and a large last norm keep greedy decoding from repeating it.
     own_head = not config["tie_word_embeddings"] or variant.stray_head
     rows = rng.standard_normal((vocab, d)) * (0.5 if own_head else 0.15)
     out["model.embed_tokens.weight"] = torch.from_numpy(rows).to(matrix_dtype)
