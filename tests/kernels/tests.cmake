@@ -12,7 +12,7 @@ if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
       DEPENDS ${CMAKE_SOURCE_DIR}/${source} ${KERNEL_SOURCES} VERBATIM)
   endfunction()
   llmc_kernel_object(kernels_native tests/kernels/table.cpp -march=x86-64-v3)
-  llmc_kernel_object(kernels_emulated tests/kernels/table.cpp -DLLMC_EMULATE)
+  llmc_kernel_object(kernels_emulated tests/kernels/table.cpp -DLLMC_EMULATE -O0)  # 1 s to build, against 22 s with -O1
   file(GLOB KERNEL_TESTS CONFIGURE_DEPENDS tests/kernels/*_test.cpp)
   add_executable(kernels_test ${KERNEL_TESTS} ${CMAKE_BINARY_DIR}/kernels_native.o ${CMAKE_BINARY_DIR}/kernels_emulated.o)
   target_link_libraries(kernels_test PRIVATE llmc_flags GTest::gtest_main Threads::Threads)

@@ -1,0 +1,234 @@
+// attention, and attention_groups with attention_merge, against a scalar reference that sees plain arrays of keys and
+// values by position.
+#include "tests/kernels/reference.h"
+#include "tests/kernels/world.h"
+
+namespace llmc::kernels_test {
+namespace {
+
+struct Case {
+  int64_t pos, rows, q_heads, kv_heads, dim, slots, window = 0;
+  Type type = kF16;
+  Layout k_layout = kKeys16, v_layout = kLayoutHeads;
+  float score_scale = 1.0f;  // of the random queries
+};
+
+size_t Count(int64_t n) { return static_cast<size_t>(n); }
+
+size_t CacheAt(Layout layout, const Case& c, int64_t slot, int64_t h, int64_t d) {
+  switch (layout) {
+    case kKeys16: return Count(((h * ((c.slots + 15) / 16) + slot / 16) * c.dim + d) * 16 + slot % 16);
+    case kLayoutHeads: return Count((h * c.slots + slot) * c.dim + d);
+    default: return Count((slot * c.kv_heads + h) * c.dim + d);
+  }
+}
+
+// One query: q[dim], keys and values by position as the cache's type holds them.
+template <class At>
+std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p, At key, At value) {
+  std::vector<float> scaled(Count(c.dim)), o(Count(c.dim), 0.0f);
+  for (size_t d = 0; d < scaled.size(); ++d) scaled[d] = q[d] * scale;
+  float m = -std::numeric_limits<float>::infinity(), l = 0;
+  const int64_t begin = c.window > 0 ? std::max<int64_t>(0, p - c.window + 1) : 0;
+  for (int64_t group = begin / 64; group * 64 <= p; ++group) {
+    const int64_t first = std::max(begin, group * 64), end = std::min(p + 1, group * 64 + 64);
+    std::vector<float> scores;
+    float max = -std::numeric_limits<float>::infinity();
+    for (int64_t i = first; i < end; ++i) {
+      float s = 0;
+      for (int64_t d = 0; d < c.dim; ++d) s = std::fma(scaled[Count(d)], key(i, d), s);
+      scores.push_back(s);
+      max = std::max(max, s);
+    }
+    const float mg = std::nearbyint(max);
+    std::vector<float> lanes(16, 0.0f), og(Count(c.dim), 0.0f);
+    for (int64_t i = first; i < end; ++i) {
+      float n;
+      const float part = Exp2Parts(scores[Count(i - first)], n);
+      const float w = part * Pow2(n - mg + 126);
+      lanes[Count(i % 16)] = lanes[Count(i % 16)] + w;
+      for (int64_t d = 0; d < c.dim; ++d) og[Count(d)] = std::fma(w, value(i, d), og[Count(d)]);
+    }
+    const float high = std::max(m, mg), a = Pow2(m - high + 127), b = Pow2(mg - high + 127);
+    l = std::fma(TreeSum(lanes), b, l * a);
+    for (size_t d = 0; d < o.size(); ++d) o[d] = std::fma(og[d], b, o[d] * a);
+    m = high;
+  }
+  const float r = 1.0f / l;
+  for (float& v : o) v = std::fma(v, r, 0.0f);
+  return o;
+}
+
+void CheckAttention(const Case& c, uint32_t seed) {
+  std::mt19937 random(seed);
+  const int64_t end = c.pos + c.rows, per_kv = c.q_heads / c.kv_heads;
+  const size_t row = Count(c.kv_heads * c.dim);
+  std::vector<float> keys = RandomFloats(Count(end) * row, random), values = RandomFloats(Count(end) * row, random);
+  if (c.type == kF16) {
+    for (float& v : keys) v = Half(ToHalf(v));
+    for (float& v : values) v = Half(ToHalf(v));
+  }
+  const std::vector<float> q = RandomFloats(Count(c.rows * c.q_heads * c.dim), random, c.score_scale);
+  const float scale = 0x1.715476p+0f / std::sqrt(static_cast<float>(c.dim));
+  World world;
+  world.pos = static_cast<uint32_t>(c.pos);
+  const size_t elements = Count((c.slots + 15) / 16 * 16) * row;
+  // Slots without a visible key hold anything finite.
+  std::vector<float> full[2] = {std::vector<float>(elements, 3e4f), std::vector<float>(elements, -3e4f)};
+  for (int64_t p = std::max<int64_t>(0, end - c.slots); p < end; ++p) {
+    for (int64_t h = 0; h < c.kv_heads; ++h) {
+      for (int64_t d = 0; d < c.dim; ++d) {
+        const size_t at = Count((p * c.kv_heads + h) * c.dim + d);
+        full[0][CacheAt(c.k_layout, c, p % c.slots, h, d)] = keys[at];
+        full[1][CacheAt(c.v_layout, c, p % c.slots, h, d)] = values[at];
+      }
+    }
+  }
+  Place state[2];
+  for (int i = 0; i < 2; ++i) {
+    if (c.type == kF32) {
+      state[i] = world.Put(kStates, full[i]);
+    } else {
+      std::vector<uint16_t> half;
+      for (float v : full[i]) half.push_back(ToHalf(v));
+      state[i] = world.Put(kStates, half);
+    }
+  }
+  const int64_t groups = (c.slots + 63) / 64 + 1;
+  const Place at_q = world.Put(kShared, q), out = world.Reserve(kShared, q.size() * 4);
+  const Place partials = world.Reserve(kShared, Count(c.rows * c.q_heads * groups * (c.dim + 2)) * 4);
+  world.Reserve(kShared, 64);
+  std::vector<float> y;
+  std::vector<uint8_t> y8;
+  const bool quantizable = c.dim % 32 == 0;
+  for (int64_t s = 0; s < c.rows; ++s) {
+    for (int64_t h = 0; h < c.q_heads; ++h) {
+      const auto at = [&](const std::vector<float>* from) {
+        return [from, &c, h, per_kv](int64_t p, int64_t d) {
+          return (*from)[Count((p * c.kv_heads + h / per_kv) * c.dim + d)];
+        };
+      };
+      const std::vector<float> o =
+          Attend(c, q.data() + (s * c.q_heads + h) * c.dim, scale, c.pos + s, at(&keys), at(&values));
+      y.insert(y.end(), o.begin(), o.end());
+    }
+    if (!quantizable) continue;
+    const Quantized quantized = Quantize(y.data() + y.size() - Count(c.q_heads * c.dim), c.q_heads * c.dim);
+    y8.insert(y8.end(), quantized.bytes.begin(), quantized.bytes.end());
+  }
+  std::ostringstream what;
+  what << "pos " << c.pos << " heads " << c.q_heads << "/" << c.kv_heads << " dim " << c.dim << " slots " << c.slots
+       << " window " << c.window << " type " << c.type << " layouts " << c.k_layout << c.v_layout;
+  const auto common = [&](Call& call) {
+    call.Operand("q", at_q).Operand("k", state[0]).Operand("v", state[1]).Operand("partials", partials);
+    call.Constant("q_heads", c.q_heads)
+        .Constant("kv_heads", c.kv_heads)
+        .Constant("dim", c.dim)
+        .Constant("slots", c.slots)
+        .Constant("window", c.window);
+    call.Constant("scale", std::bit_cast<uint32_t>(scale))
+        .Constant("type", c.type)
+        .Constant("k_layout", c.k_layout)
+        .Constant("v_layout", c.v_layout);
+  };
+  for (Type out_type : {kF32, kA8}) {
+    if (out_type == kA8 && !quantizable) continue;
+    World expected = world;
+    out_type == kA8 ? expected.Write(out, y8) : expected.Write(out, y);
+    Call call("attention", static_cast<uint32_t>(c.rows));
+    common(call);
+    call.Operand("out", out).Constant("out_type", out_type);
+    call.Divide(kHeads, per_kv).Check(world, expected, what.str());
+    call.Divide(kQueries, 16).Check(world, expected, what.str() + " queries");
+    if (seed % 3 == 0) {
+      call.Divide(kRows, 1).Check(world, expected, what.str() + " rows");
+      call.Divide(kAll, 1).Check(world, expected, what.str() + " all");
+      call.Divide(kQueries, 5).Check(world, expected, what.str() + " queries 5");
+    }
+  }
+  // The partials themselves aren't compared: what isn't visible in them is unspecified.
+  Call split("attention_groups", static_cast<uint32_t>(c.rows));
+  common(split);
+  split.Operand("out", partials).Divide(kKeys, 1);
+  for (const KernelEntry* table : {NativeKernels(), EmulatedKernels()}) {
+    for (uint32_t threads = 1; threads <= World::kThreads; threads += table == NativeKernels() ? 1 : 2) {
+      World made = world;
+      split.Run(table, made, threads);
+      for (Type out_type : {kF32, kA8}) {
+        if (out_type == kA8 && !quantizable) continue;
+        Call merge("attention_merge", static_cast<uint32_t>(c.rows));
+        common(merge);
+        merge.Operand("out", out).Constant("out_type", out_type).Divide(threads % 2 ? kHeads : kRows, 1);
+        World expected = made;
+        out_type == kA8 ? expected.Write(out, y8) : expected.Write(out, y);
+        merge.Check(made, expected, what.str() + " groups by " + std::to_string(threads));
+      }
+    }
+  }
+}
+
+TEST(Attention, DecodeAtManyPositions) {
+  uint32_t seed = 0;
+  for (int64_t pos : {0, 1, 14, 15, 16, 31, 47, 63, 64, 65, 100, 127, 128, 200, 511}) {
+    CheckAttention({pos, 1, 9, 3, 64, 512}, ++seed);
+    CheckAttention({pos, 1, 4, 2, 32, 512}, ++seed);
+  }
+}
+
+TEST(Attention, HeadsAndSizes) {
+  uint32_t seed = 100;
+  for (int64_t dim : {16, 20, 64, 80, 128, 3}) {
+    for (const auto& [q_heads, kv_heads] : {std::pair<int64_t, int64_t>{4, 4}, {5, 1}, {6, 2}, {8, 2}}) {
+      CheckAttention({70, 1, q_heads, kv_heads, dim, 128}, ++seed);
+      CheckAttention({60, 9, q_heads, kv_heads, dim, 128}, ++seed);
+    }
+  }
+  CheckAttention({5, 3, 64, 1, 16, 64}, ++seed);
+  CheckAttention({5, 1, 64, 1, 16, 64}, ++seed);
+}
+
+TEST(Attention, PrefillChunks) {
+  uint32_t seed = 200;
+  for (const auto& [pos, rows] :
+       {std::pair<int64_t, int64_t>{0, 2}, {0, 16}, {0, 33}, {0, 70}, {3, 64}, {64, 50}, {100, 40}, {127, 7}}) {
+    CheckAttention({pos, rows, 6, 2, 64, 256}, ++seed);
+    CheckAttention({pos, rows, 2, 2, 16, 256}, ++seed);
+  }
+}
+
+TEST(Attention, WindowsAndRings) {
+  uint32_t seed = 300;
+  for (int64_t window : {1, 5, 16, 64, 70, 130}) {
+    for (const auto& [pos, rows] :
+         {std::pair<int64_t, int64_t>{0, 20}, {63, 1}, {64, 1}, {90, 1}, {140, 1}, {300, 1}, {200, 20}, {131, 9}}) {
+      const int64_t ring = (window + 20 - 1 + 63) / 64 * 64;
+      CheckAttention({pos, rows, 6, 2, 32, ring, window}, ++seed);
+      CheckAttention({pos, rows, 3, 3, 16, 320, window}, ++seed);          // a cache that holds everything
+      CheckAttention({pos, rows, 2, 1, 16, window + 25, window}, ++seed);  // a ring of odd length
+    }
+  }
+}
+
+TEST(Attention, TypesAndLayouts) {
+  uint32_t seed = 400;
+  for (Type type : {kF32, kF16}) {
+    for (Layout k_layout : {kLayoutRows, kKeys16, kLayoutHeads}) {
+      for (Layout v_layout : {kLayoutRows, kLayoutHeads}) {
+        CheckAttention({75, 1, 6, 2, 32, 100, 0, type, k_layout, v_layout}, ++seed);
+        CheckAttention({75, 13, 6, 2, 20, 100, 0, type, k_layout, v_layout}, ++seed);
+        CheckAttention({175, 13, 6, 2, 20, 100, 30, type, k_layout, v_layout}, ++seed);
+      }
+    }
+  }
+}
+
+TEST(Attention, LargeScores) {
+  uint32_t seed = 500;
+  for (float score_scale : {0.0f, 0x1p-40f, 30.0f, 1000.0f}) {
+    CheckAttention({150, 1, 6, 2, 64, 256, 0, kF16, kKeys16, kLayoutHeads, score_scale}, ++seed);
+    CheckAttention({150, 20, 6, 2, 64, 256, 0, kF16, kKeys16, kLayoutHeads, score_scale}, ++seed);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::kernels_test

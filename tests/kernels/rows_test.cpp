@@ -1,0 +1,315 @@
+// embed, norms, quantize, add, gated, last_rows, rope and kv_append against scalar references.
+#include "tests/kernels/reference.h"
+#include "tests/kernels/world.h"
+
+namespace llmc::kernels_test {
+namespace {
+
+int64_t BitsOf(float x) { return std::bit_cast<uint32_t>(x); }
+size_t Count(int64_t n) { return static_cast<size_t>(n); }
+
+TEST(Rows, Embed) {
+  std::mt19937 random(1);
+  for (Type type : {kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0}) {
+    for (Layout layout : {kLayoutRows, kTiles16}) {
+      const bool block = InfoOf(type).is_block;
+      for (int64_t dim : {block ? 64 : 37, block ? 96 : 48}) {
+        const Matrix w = RandomMatrix(type, 43, dim, random, dim == 96 ? Extreme::Codes : Extreme::None);
+        const std::vector<int32_t> tokens = {42, 0, 15, 16, 42, 7};
+        const int64_t rows = static_cast<int64_t>(tokens.size());
+        World world;
+        Call call("embed", static_cast<uint32_t>(rows));
+        world.Reserve(kWeights, 64);
+        const Place out = world.Reserve(kShared, Count(rows * dim) * 4);
+        world.Reserve(kShared, 64);
+        call.Operand("table", world.Put(kWeights, layout == kTiles16 ? w.tiles : w.rows))
+            .Operand("tokens", world.Put(kTokens, tokens));
+        call.Operand("out", out).Constant("dim", dim).Constant("type", type).Constant("layout", layout);
+        World expected = world;
+        std::vector<float> y;
+        for (int32_t t : tokens) y.insert(y.end(), w.values.begin() + t * dim, w.values.begin() + (t + 1) * dim);
+        expected.Write(out, y);
+        const std::string what = "type " + std::to_string(type) + " layout " + std::to_string(layout);
+        call.Divide(kRows, 1).Check(world, expected, what);
+        call.Divide(kTiles, 2).Check(world, expected, what);
+        call.Divide(kAll, 1).Check(world, expected, what);
+      }
+    }
+  }
+}
+
+// Rows whose magnitudes reach from subnormal to large, with zeros and ties.
+std::vector<float> WideRows(int64_t rows, int64_t dim, std::mt19937& random) {
+  std::vector<float> x = RandomFloats(Count(rows * dim), random);
+  for (size_t i = 0; i < x.size(); ++i) {
+    switch (i / 32 % 6) {
+      case 0: x[i] = std::ldexp(x[i], -130); break;
+      case 1: x[i] = 0.0f * x[i]; break;
+      case 2: x[i] = static_cast<float>(static_cast<int>(random() % 255) - 127) * 0.5f; break;
+      case 3: x[i] = std::ldexp(x[i], static_cast<int>(random() % 60) - 40); break;
+      case 4: x[i] = std::ldexp(x[i], -79); break;
+      default: break;
+    }
+  }
+  return x;
+}
+
+TEST(Rows, Norms) {
+  std::mt19937 random(2);
+  for (int64_t dim : {32, 64, 96, 320, 576, 20, 7, 1}) {
+    for (int64_t rows : {1, 5}) {
+      for (bool wide : {false, true}) {
+        const std::vector<float> x = wide ? WideRows(rows, dim, random) : RandomFloats(Count(rows * dim), random);
+        const std::vector<float> delta = RandomFloats(x.size(), random), gain = RandomFloats(Count(dim), random);
+        const float eps = wide ? 1e-6f : 1e-5f;
+        std::vector<float> sum(x.size()), y, z;
+        std::vector<uint8_t> y8, z8;
+        for (size_t i = 0; i < x.size(); ++i) sum[i] = x[i] + delta[i];
+        for (int64_t s = 0; s < rows; ++s) {
+          const std::vector<float> a = RmsNorm(x.data() + s * dim, gain, eps),
+                                   b = RmsNorm(sum.data() + s * dim, gain, eps);
+          y.insert(y.end(), a.begin(), a.end());
+          z.insert(z.end(), b.begin(), b.end());
+          if (dim % 32 != 0) continue;
+          const Quantized qa = Quantize(a.data(), dim), qb = Quantize(b.data(), dim);
+          y8.insert(y8.end(), qa.bytes.begin(), qa.bytes.end());
+          z8.insert(z8.end(), qb.bytes.begin(), qb.bytes.end());
+        }
+        World world;
+        const Place at_x = world.Put(kShared, x), at_delta = world.Put(kShared, delta),
+                    at_gain = world.Put(kWeights, gain);
+        const Place at_sum = world.Reserve(kShared, x.size() * 4), out = world.Reserve(kShared, x.size() * 4);
+        world.Reserve(kShared, 64);
+        for (bool quantized : {false, true}) {
+          if (quantized && dim % 32 != 0) continue;
+          Call norm(quantized ? "rms_norm_quantize" : "rms_norm", static_cast<uint32_t>(rows));
+          norm.Operand("x", at_x)
+              .Operand("gain", at_gain)
+              .Operand("out", out)
+              .Constant("heads", 1)
+              .Constant("dim", dim)
+              .Constant("eps", BitsOf(eps));
+          World expected = world;
+          quantized ? expected.Write(out, y8) : expected.Write(out, y);
+          norm.Divide(kRows, 1).Check(world, expected, "dim " + std::to_string(dim));
+          norm.Divide(kAll, 1).Check(world, expected, "dim " + std::to_string(dim));
+          for (Place to : {at_sum, at_x, at_delta}) {
+            Call add(quantized ? "add_rms_norm_quantize" : "add_rms_norm", static_cast<uint32_t>(rows));
+            add.Operand("x", at_x)
+                .Operand("delta", at_delta)
+                .Operand("gain", at_gain)
+                .Operand("sum", to)
+                .Operand("out", out);
+            add.Constant("dim", dim).Constant("eps", BitsOf(eps));
+            expected = world;
+            expected.Write(to, sum);
+            quantized ? expected.Write(out, z8) : expected.Write(out, z);
+            add.Divide(kRows, 2).Check(world, expected, "dim " + std::to_string(dim));
+            add.Divide(kOne, 1).Check(world, expected, "dim " + std::to_string(dim));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Rows, NormOfHeads) {
+  std::mt19937 random(3);
+  const int64_t rows = 3, heads = 6, dim = 24;
+  const std::vector<float> x = RandomFloats(Count(rows * heads * dim), random), gain = RandomFloats(Count(dim), random);
+  World world;
+  const Place at_x = world.Put(kShared, x), at_gain = world.Put(kWeights, gain),
+              out = world.Reserve(kShared, x.size() * 4);
+  World expected = world;
+  std::vector<float> y;
+  for (int64_t i = 0; i < rows * heads; ++i) {
+    const std::vector<float> row = RmsNorm(x.data() + i * dim, gain, 1e-6f);
+    y.insert(y.end(), row.begin(), row.end());
+  }
+  expected.Write(out, y);
+  Call call("rms_norm", static_cast<uint32_t>(rows));
+  call.Operand("x", at_x)
+      .Operand("gain", at_gain)
+      .Operand("out", out)
+      .Constant("heads", heads)
+      .Constant("dim", dim)
+      .Constant("eps", BitsOf(1e-6f));
+  for (Over over : {kHeads, kRows, kAll, kOne})
+    call.Divide(over, 2).Check(world, expected, "over " + std::to_string(over));
+  expected = world;
+  expected.Write(at_x, y);
+  call.Operand("out", at_x).Divide(kHeads, 3).Check(world, expected, "in place");
+}
+
+TEST(Rows, Quantize) {
+  std::mt19937 random(4);
+  for (int64_t dim : {32, 96, 320}) {
+    for (int64_t rows : {1, 40}) {
+      const std::vector<float> x = WideRows(rows, dim, random);
+      World world;
+      const Place at_x = world.Put(kShared, x), out = world.Reserve(kShared, x.size() * 4);
+      World expected = world;
+      std::vector<uint8_t> bytes;
+      for (int64_t s = 0; s < rows; ++s) {
+        const Quantized q = Quantize(x.data() + s * dim, dim);
+        bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
+      }
+      expected.Write(out, bytes);
+      Call call("quantize", static_cast<uint32_t>(rows));
+      call.Operand("x", at_x).Operand("out", out).Constant("dim", dim);
+      call.Divide(kRows, 1).Check(world, expected, "");
+      call.Divide(kTiles, 2).Check(world, expected, "");
+      call.Divide(kAll, 1).Check(world, expected, "");
+    }
+  }
+}
+
+TEST(Rows, ElementWise) {
+  std::mt19937 random(5);
+  for (int64_t dim : {1, 15, 16, 40, 96}) {
+    for (int64_t rows : {1, 7}) {
+      std::vector<float> a = RandomFloats(Count(rows * dim), random, 20.0f), b = RandomFloats(a.size(), random);
+      const float edges[] = {-86.6f, -87.0f, -120.0f, -1e30f, 1e30f, 0.0f, -0.0f, 0x1p-140f};
+      for (size_t i = 0; i < a.size(); i += 5) a[i] = edges[i / 5 % 8];
+      World world;
+      const Place at_a = world.Put(kShared, a), at_b = world.Put(kShared, b),
+                  out = world.Reserve(kShared, a.size() * 4);
+      std::vector<float> sum, product;
+      for (size_t i = 0; i < a.size(); ++i) {
+        sum.push_back(a[i] + b[i]);
+        product.push_back(Silu(a[i]) * b[i]);
+      }
+      for (Over over : {kRows, kTiles, kAll, kOne}) {
+        World expected = world;
+        expected.Write(out, sum);
+        Call add("add", static_cast<uint32_t>(rows));
+        add.Operand("a", at_a)
+            .Operand("b", at_b)
+            .Operand("out", out)
+            .Constant("dim", dim)
+            .Divide(over, 1)
+            .Check(world, expected, "");
+        expected.Write(out, product);
+        Call gated("gated", static_cast<uint32_t>(rows));
+        gated.Operand("gate", at_a)
+            .Operand("up", at_b)
+            .Operand("out", out)
+            .Constant("dim", dim)
+            .Divide(over, 1)
+            .Check(world, expected, "");
+        for (int64_t count : {int64_t{1}, rows}) {
+          expected = world;
+          expected.Write(out, std::vector<float>(a.end() - count * dim, a.end()));
+          Call last("last_rows", static_cast<uint32_t>(rows));
+          last.Operand("x", at_a)
+              .Operand("out", out)
+              .Constant("dim", dim)
+              .Constant("count", count)
+              .Divide(over, 1)
+              .Check(world, expected, "");
+        }
+      }
+    }
+  }
+}
+
+TEST(Rows, Rope) {
+  std::mt19937 random(6);
+  const std::pair<int64_t, int64_t> sizes[] = {{64, 64}, {64, 32}, {16, 16},   {20, 20}, {20, 10},
+                                               {80, 80}, {96, 24}, {128, 128}, {7, 2}};
+  for (const auto& [dim, rotary] : sizes) {
+    for (int64_t rows : {1, 5}) {
+      const int64_t heads = 4;
+      const std::vector<float> x = RandomFloats(Count(rows * heads * dim), random);
+      World world;
+      world.pos = 11;
+      const std::vector<float> table = RandomFloats(Count(20 * rotary), random);
+      const Place at_x = world.Put(kShared, x), at_table = world.Put(kWeights, table),
+                  out = world.Reserve(kShared, x.size() * 4);
+      for (int64_t pairs : {0, 1}) {
+        std::vector<float> y = x;
+        for (int64_t s = 0; s < rows; ++s) {
+          const float* row = table.data() + (11 + s) * rotary;
+          for (int64_t h = 0; h < heads; ++h) {
+            for (int64_t i = 0; i < rotary / 2; ++i) {
+              const size_t base = Count((s * heads + h) * dim);
+              const size_t ia = base + Count(pairs ? 2 * i : i), ib = base + Count(pairs ? 2 * i + 1 : i + rotary / 2);
+              const float a = x[ia], b = x[ib], cos = row[i], sin = row[rotary / 2 + i];
+              y[ia] = std::fma(b, -sin, a * cos);
+              y[ib] = std::fma(a, sin, b * cos);
+            }
+          }
+        }
+        Call call("rope", static_cast<uint32_t>(rows));
+        call.Operand("x", at_x)
+            .Operand("table", at_table)
+            .Constant("heads", heads)
+            .Constant("dim", dim)
+            .Constant("rotary", rotary);
+        call.Constant("pairs", pairs);
+        for (Over over : {kRows, kHeads, kAll}) {
+          for (Place to : {out, at_x}) {
+            if (over == kAll && to.offset == at_x.offset) continue;  // every thread would rotate again
+            World expected = world;
+            expected.Write(to, y);
+            call.Operand("out", to).Divide(over, 1).Check(
+                world, expected, "dim " + std::to_string(dim) + " pairs " + std::to_string(pairs));
+          }
+        }
+      }
+    }
+  }
+}
+
+size_t CacheAt(Layout layout, int64_t slots, int64_t heads, int64_t dim, int64_t slot, int64_t h, int64_t d) {
+  switch (layout) {
+    case kKeys16: return Count(((h * ((slots + 15) / 16) + slot / 16) * dim + d) * 16 + slot % 16);
+    case kLayoutHeads: return Count((h * slots + slot) * dim + d);
+    default: return Count((slot * heads + h) * dim + d);
+  }
+}
+
+TEST(Rows, KvAppend) {
+  std::mt19937 random(7);
+  for (int64_t dim : {64, 20}) {
+    for (int64_t slots : {64, 21}) {
+      for (Layout layout : {kLayoutRows, kKeys16, kLayoutHeads}) {
+        for (Type type : {kF32, kF16}) {
+          const int64_t heads = 3, rows = 17;
+          std::vector<float> x = RandomFloats(Count(rows * heads * dim), random);
+          const float edges[] = {0x1p-24f, 0x1.8p-25f, 0x1p-25f, 65504.0f, -65519.0f, 0x1.004p0f, 0x1.00cp0f, -0.0f};
+          for (size_t i = 0; i < x.size(); i += 7) x[i] = edges[i / 7 % 8];
+          World world;
+          world.pos = 60;
+          const size_t elements = Count((slots + 15) / 16 * 16 * heads * dim);
+          const Place at_x = world.Put(kShared, x), state = world.Reserve(kStates, elements * (type == kF32 ? 4 : 2));
+          World expected = world;
+          std::vector<float> full = world.Read<float>(state, type == kF32 ? elements : 0);
+          std::vector<uint16_t> half = world.Read<uint16_t>(state, type == kF32 ? 0 : elements);
+          for (int64_t s = 0; s < rows; ++s) {
+            for (int64_t h = 0; h < heads; ++h) {
+              for (int64_t d = 0; d < dim; ++d) {
+                const float v = x[Count((s * heads + h) * dim + d)];
+                const size_t at = CacheAt(layout, slots, heads, dim, (60 + s) % slots, h, d);
+                type == kF32 ? void(full[at] = v) : void(half[at] = ToHalf(v));
+              }
+            }
+          }
+          type == kF32 ? expected.Write(state, full) : expected.Write(state, half);
+          Call call("kv_append", static_cast<uint32_t>(rows));
+          call.Operand("x", at_x)
+              .Operand("state", state)
+              .Constant("heads", heads)
+              .Constant("dim", dim)
+              .Constant("slots", slots);
+          call.Constant("type", type).Constant("layout", layout);
+          for (Over over : {kHeads, kRows, kAll, kOne})
+            call.Divide(over, 1).Check(world, expected, "layout " + std::to_string(layout));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc::kernels_test
