@@ -2,7 +2,7 @@
 // meaning or goes away within an ABI version; new fields go to the end and raise LLMC_ABI_VERSION's minor part
 // (runtime/README.md).
 #pragma once
-#include <cstdint>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -55,6 +55,9 @@ class Session {
   // Appends `tokens` and gives each one's logits to `row`, in order.
   void Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float> logits)>& row);
 
+  // What each call checks first: at least one token, ids in the vocabulary, room in the context. Throws PlanError.
+  void CheckTokens(std::span<const int32_t> tokens) const;
+
   // Forgets everything.
   void Reset() { pos_ = 0; }
   uint32_t position() const { return pos_; }  // tokens appended so far
@@ -73,7 +76,6 @@ class Session {
  private:
   struct Job;
   const PlanPhase& PickPhase(bool score, uint32_t rows) const;
-  void CheckTokens(std::span<const int32_t> tokens) const;
   uint32_t MostRows(bool score) const;
   void Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total);
   static void RunJob(void* job, uint32_t thread);

@@ -1,0 +1,239 @@
+// Generation, logits, perplexity and the self-test.
+#include "runtime/generate.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include <sys/random.h>
+
+#include "runtime/math.h"
+#include "runtime/npy.h"
+#include "runtime/plan_hash.h"
+#include "runtime/report.h"
+#include "runtime/sampler.h"
+#include "runtime/tokenizer.h"
+
+namespace llmc {
+namespace {
+
+constexpr uint32_t kDefaultCount = 256;
+constexpr uint32_t kWindow = 512;  // of perplexity
+
+double Milliseconds(uint64_t start, uint64_t end) { return static_cast<double>(end - start) * 1e-6; }
+double PerSecond(uint64_t count, double milliseconds) {
+  return milliseconds > 0 ? static_cast<double>(count) * 1000.0 / milliseconds : 0;
+}
+
+void CheckUnchanged(const RunState& run) {
+  if (run.executable.check_unchanged) run.executable.check_unchanged();
+}
+
+Tokenizer NeedTokenizer(const RunState& run) {
+  if (run.executable.tokenizer.empty())
+    throw PlanError("the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
+  return Tokenizer(run.executable.tokenizer);
+}
+
+std::vector<int32_t> Prompt(const RunState& run) {
+  if (run.options.tokens) return ParseTokens(*run.options.tokens);
+  return NeedTokenizer(run).Encode(*run.options.prompt);
+}
+
+// The prompt, once it is known that it can be run.
+std::vector<int32_t> CheckedPrompt(const RunState& run) {
+  std::vector<int32_t> ids = Prompt(run);
+  if (ids.empty()) throw PlanError("empty prompt: no tokens, and the model has no BOS to start from");
+  run.session.CheckTokens(ids);
+  return ids;
+}
+
+uint64_t DrawSeed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    throw PlanError(std::string("can't draw a seed: ") + std::strerror(errno));
+  return seed;
+}
+
+// The command line's values before the plan's; the plan's count when it says that the model is to be sampled from, or
+// when the command line sets a temperature.
+SamplerOptions SamplerOf(const RunState& run) {
+  const RunOptions& o = run.options;
+  const PlanGeneration& g = run.executable.manifest->generation;
+  SamplerOptions s;
+  s.temperature = o.temperature.value_or(g.do_sample ? g.temperature.value_or(1.0f) : 0.0f);
+  if (s.temperature == 0) return s;
+  s.top_k = o.top_k.value_or(g.top_k.value_or(0));
+  s.top_p = o.top_p.value_or(g.top_p.value_or(1.0f));
+  s.min_p = o.min_p.value_or(g.min_p.value_or(0.0f));
+  s.seed = o.seed ? *o.seed : DrawSeed();
+  return s;
+}
+
+}  // namespace
+
+void RunGenerate(RunState& run) {
+  const RunOptions& o = run.options;
+  const bool text = !o.print_tokens;
+  std::optional<Tokenizer> tokenizer;
+  std::optional<StreamDecoder> decoder;
+  if (text) {
+    tokenizer.emplace(NeedTokenizer(run));
+    decoder.emplace(*tokenizer, true);
+  }
+  const std::vector<int32_t> prompt = CheckedPrompt(run);
+  const SamplerOptions sampling = SamplerOf(run);
+  Sampler sampler(sampling);
+  if (sampling.temperature != 0) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
+  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
+  // Prompt and new tokens together fit into the context, the last new one included.
+  const uint32_t room = run.session.context() - static_cast<uint32_t>(prompt.size());
+  const uint32_t most = std::min(o.count.value_or(kDefaultCount), room);
+
+  std::string all_text;
+  std::vector<int32_t> ids;
+  const auto emit = [&](const std::string& piece) {
+    if (o.json) {
+      all_text += piece;
+    } else if (!piece.empty()) {
+      WriteOut(piece);
+    }
+  };
+  const char* stop = "length";
+  const uint64_t start = NowNanoseconds();
+  uint64_t first = start;
+  if (most > 0) {
+    std::span<const float> logits = run.session.Prefill(prompt);
+    while (true) {
+      CheckUnchanged(run);
+      const int32_t id = sampler.Next(logits, run.session.position() - 1);
+      if (ids.empty()) first = NowNanoseconds();
+      if (!o.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
+        stop = "eos";
+        break;
+      }
+      ids.push_back(id);
+      emit(text ? decoder->Push(id) : (ids.size() > 1 ? "," : "") + std::to_string(id));
+      if (ids.size() == most) break;
+      logits = run.session.Decode(id);
+    }
+  }
+  const uint64_t end = NowNanoseconds();
+  if (text) emit(decoder->Finish());
+  if (!o.json && !ids.empty()) WriteOut("\n");
+
+  const double ttft_ms = Milliseconds(start, first), decode_ms = Milliseconds(first, end);
+  const uint64_t decoded = ids.empty() ? 0 : ids.size() - 1;
+  std::fprintf(stderr,
+               "load %.1f ms; prompt %zu tokens, %.1f ms to the first token (%.1f tokens/s); %zu new tokens, %.1f "
+               "tokens/s; %u threads; stop: %s\n",
+               run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), ids.size(),
+               PerSecond(decoded, decode_ms), run.session.threads(), stop);
+  if (!o.json) return;
+  std::string list;
+  for (int32_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
+  JsonObject json;
+  if (text) json.Text("text", all_text);
+  json.Raw("tokens", "[" + list + "]").Text("stop", stop);
+  if (sampling.temperature != 0) json.Integer("seed", sampling.seed);
+  json.Number("load_ms", run.load_ms).Number("ttft_ms", ttft_ms);
+  json.Number("prefill_tokens_per_second", PerSecond(prompt.size(), ttft_ms))
+      .Number("decode_tokens_per_second", PerSecond(decoded, decode_ms));
+  json.Integer("peak_rss_bytes", PeakResidentBytes())
+      .Integer("prompt_tokens", prompt.size())
+      .Integer("generated_tokens", ids.size());
+  json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
+  WriteOut(json.Finish());
+}
+
+void RunLogits(RunState& run) {
+  const std::vector<int32_t> prompt = CheckedPrompt(run);
+  NpyWriter out(*run.options.logits, run.options.all_positions ? prompt.size() : 1, run.session.vocab());
+  if (run.options.all_positions) {
+    run.session.Score(prompt, [&](std::span<const float> logits) { out.Append(logits); });
+  } else {
+    out.Append(run.session.Prefill(prompt));
+  }
+  CheckUnchanged(run);
+  out.Finish();
+}
+
+void RunPerplexity(RunState& run) {
+  const std::string& file = *run.options.perplexity;
+  const std::vector<int32_t> ids = NeedTokenizer(run).Encode(ReadWholeFile(file));
+  if (ids.size() < 2)
+    throw PlanError(file + ": " + std::to_string(ids.size()) + " tokens; perplexity needs at least 2");
+  const size_t window = std::min(kWindow, run.session.context());
+  if (window < 2) throw PlanError("a context of 1 scores nothing");
+  double sum = 0;
+  uint64_t scored = 0, windows = 0;
+  const uint64_t start = NowNanoseconds();
+  for (size_t at = 0; at + 1 < ids.size(); at += window) {
+    const std::span<const int32_t> part = std::span(ids).subspan(at, std::min(window, ids.size() - at));
+    size_t row = 0;
+    run.session.Reset();
+    run.session.Score(part, [&](std::span<const float> logits) {
+      if (++row == part.size()) return;  // nothing is known of what follows the window
+      const double nll = NegativeLogLikelihood(logits, part[row]);
+      if (!(nll - nll == 0)) throw PlanError("token " + std::to_string(at + row) + ": logits that aren't finite");
+      sum += nll;
+      ++scored;
+    });
+    CheckUnchanged(run);
+    ++windows;
+    std::fprintf(stderr, "%zu of %zu tokens: %.4f\n", at + part.size(), ids.size(),
+                 1.0 / ExpOfNegative(-sum / static_cast<double>(scored)));
+  }
+  const double perplexity = 1.0 / ExpOfNegative(-sum / static_cast<double>(scored));
+  const double milliseconds = Milliseconds(start, NowNanoseconds());
+  if (run.options.json) {
+    JsonObject json;
+    json.Number("perplexity", perplexity)
+        .Integer("scored_tokens", scored)
+        .Integer("windows", windows)
+        .Integer("window", window);
+    json.Number("load_ms", run.load_ms)
+        .Number("tokens_per_second", PerSecond(ids.size(), milliseconds))
+        .Integer("peak_rss_bytes", PeakResidentBytes());
+    json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
+    WriteOut(json.Finish());
+    return;
+  }
+  char line[64];
+  std::snprintf(line, sizeof(line), "%.6f\n", perplexity);
+  WriteOut(line);
+  std::fprintf(stderr, "%llu tokens scored in %llu windows of up to %zu, %.1f tokens/s\n",
+               static_cast<unsigned long long>(scored), static_cast<unsigned long long>(windows), window,
+               PerSecond(ids.size(), milliseconds));
+}
+
+void RunSelfTest(RunState& run) {
+  const PlanSelfTest& test = run.executable.manifest->self_test;
+  if (test.ids.empty()) throw PlanError("the plan has no self-test");
+  Session& session = run.session;
+  const auto check = [](const char* phase, uint64_t hash, uint64_t want) {
+    char text[128];
+    std::snprintf(text, sizeof(text), "self-test: %s gives %016llx, the plan says %016llx", phase,
+                  static_cast<unsigned long long>(hash), static_cast<unsigned long long>(want));
+    if (hash != want) throw PlanError(text);
+  };
+  const std::span<const float> last = session.Prefill(test.ids);
+  check("prefill", Xxh3Of(last.data(), last.size_bytes()), test.prefill);
+  session.Reset();
+  Xxh3 decode;
+  for (int32_t id : test.ids) {
+    const std::span<const float> row = session.Decode(id);
+    decode.Update(row.data(), row.size_bytes());
+  }
+  check("decode", decode.Digest(), test.decode);
+  session.Reset();
+  Xxh3 score;
+  session.Score(test.ids, [&](std::span<const float> row) { score.Update(row.data(), row.size_bytes()); });
+  check("score", score.Digest(), test.score);
+  CheckUnchanged(run);
+  WriteOut("self-test passed\n");
+}
+
+}  // namespace llmc

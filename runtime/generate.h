@@ -1,0 +1,23 @@
+// What llmc-run does with a session: generate, logits, perplexity, self-test, benchmark. Results go to stdout, the rest
+// to stderr.
+#pragma once
+#include "runtime/executor.h"
+#include "runtime/run_options.h"
+
+namespace llmc {
+
+struct RunState {
+  const Executable& executable;
+  const RunOptions& options;
+  Session& session;
+  double load_ms = 0;
+};
+
+// Each throws PlanError (input at fault) or RunUsageError.
+void RunGenerate(RunState& run);
+void RunLogits(RunState& run);
+void RunPerplexity(RunState& run);
+void RunSelfTest(RunState& run);
+void RunBench(RunState& run);
+
+}  // namespace llmc

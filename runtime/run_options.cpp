@@ -1,0 +1,202 @@
+// The table of options and the parser.
+#include "runtime/run_options.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/plan_error.h"
+
+namespace llmc {
+namespace {
+
+struct Option {
+  const char* name;
+  const char* value;  // what its value is called; null: it takes none
+  const char* help;
+  void (*set)(RunOptions& options, const std::string& value);
+};
+
+[[noreturn]] void WrongValue(const std::string& value, const char* what) {
+  throw RunUsageError("\"" + value + "\" isn't " + what);
+}
+
+template <typename T>
+T Number(const std::string& value, T low, T high, const char* what) {
+  T number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  // NaN fails the comparison.
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= low && number <= high))
+    WrongValue(value, what);
+  return number;
+}
+
+uint32_t Count(const std::string& value) { return Number<uint32_t>(value, 1, 1u << 30, "a number from 1 to 2^30"); }
+double Unit(const std::string& value) { return Number<double>(value, 0, 1, "a number from 0 to 1"); }
+
+constexpr Option kOptions[] = {
+    {"-p", "TEXT", "prompt; with --bench the number of prompt tokens (default 512)",
+     [](RunOptions& o, const std::string& v) { o.prompt = v; }},
+    {"--tokens", "1,2,3|@FILE", "prompt as ids", [](RunOptions& o, const std::string& v) { o.tokens = v; }},
+    {"-n", "N", "most new tokens (default 256; with --bench 128)",
+     [](RunOptions& o, const std::string& v) {
+       o.count = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
+     }},
+    {"-t", "THREADS", "threads (default: the physical cores this process may use); results don't depend on it",
+     [](RunOptions& o, const std::string& v) { o.threads = Number<uint32_t>(v, 1, 1024, "a number from 1 to 1024"); }},
+    {"--context", "N", "most positions, at most the plan's (default)",
+     [](RunOptions& o, const std::string& v) { o.context = Count(v); }},
+    {"--chunk", "N", "rows of a prefill call, at most the plan's (default)",
+     [](RunOptions& o, const std::string& v) { o.chunk = Count(v); }},
+    {"--temp", "T", "temperature; 0: the likeliest token (default: the plan's, else 0)",
+     [](RunOptions& o, const std::string& v) {
+       o.temperature = Number<double>(v, 0, 1e6, "a number from 0 to 1000000");
+     }},
+    {"--top-k", "K", "sample from the K likeliest; 0: off",
+     [](RunOptions& o, const std::string& v) { o.top_k = Number<int32_t>(v, 0, 1 << 30, "a number from 0 to 2^30"); }},
+    {"--top-p", "P", "sample from the likeliest that together have probability P; 1: off",
+     [](RunOptions& o, const std::string& v) { o.top_p = Unit(v); }},
+    {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: off",
+     [](RunOptions& o, const std::string& v) { o.min_p = Unit(v); }},
+    {"--seed", "S", "of the sampler (default: drawn, and printed)",
+     [](RunOptions& o, const std::string& v) {
+       o.seed = Number<uint64_t>(v, 0, UINT64_MAX, "a number from 0 to 2^64 - 1");
+     }},
+    {"--print-tokens", nullptr, "print the new ids, comma-separated, instead of text",
+     [](RunOptions& o, const std::string&) { o.print_tokens = true; }},
+    {"--ignore-eos", nullptr, "go on behind tokens that end a text",
+     [](RunOptions& o, const std::string&) { o.ignore_eos = true; }},
+    {"--logits", "OUT.npy", "write the prompt's last logits, f32[1, vocab], and generate nothing",
+     [](RunOptions& o, const std::string& v) { o.logits = v; }},
+    {"--all-positions", nullptr, "with --logits: those of every position",
+     [](RunOptions& o, const std::string&) { o.all_positions = true; }},
+    {"--perplexity", "FILE", "perplexity of a text, in windows of min(512, context) tokens whose first isn't scored",
+     [](RunOptions& o, const std::string& v) { o.perplexity = v; }},
+    {"--selftest", nullptr, "run the plan's self-test", [](RunOptions& o, const std::string&) { o.self_test = true; }},
+    {"--bench", nullptr, "measure speed", [](RunOptions& o, const std::string&) { o.bench = true; }},
+    {"-r", "R", "repetitions of --bench (default 5)",
+     [](RunOptions& o, const std::string& v) { o.repeats = Number<uint32_t>(v, 1, 1000, "a number from 1 to 1000"); }},
+    {"--json", nullptr, "print one JSON object instead", [](RunOptions& o, const std::string&) { o.json = true; }},
+    {"--version", nullptr, "print the version", [](RunOptions& o, const std::string&) { o.version = true; }},
+    {"--help", nullptr, "print this", [](RunOptions& o, const std::string&) { o.help = true; }},
+};
+
+const Option* Find(std::string_view argument) {
+  const std::string_view name = argument.starts_with("--") ? argument.substr(0, argument.find('=')) : argument;
+  const auto* found =
+      std::find_if(std::begin(kOptions), std::end(kOptions), [&](const Option& option) { return name == option.name; });
+  return found == std::end(kOptions) ? nullptr : found;
+}
+
+void CheckTogether(const RunOptions& o) {
+  if (o.help || o.version) return;
+  const int modes = o.logits.has_value() + o.perplexity.has_value() + o.self_test + o.bench;
+  if (modes > 1) throw RunUsageError("--logits, --perplexity, --selftest and --bench exclude each other");
+  if (o.prompt && o.tokens) throw RunUsageError("-p and --tokens exclude each other");
+  if (o.all_positions && !o.logits) throw RunUsageError("--all-positions needs --logits");
+  if (o.logits && (o.count || o.print_tokens))
+    throw RunUsageError("--logits generates nothing: it takes neither -n nor --print-tokens");
+  const bool prompt = o.prompt || o.tokens;
+  if (modes == 0 && !prompt) throw RunUsageError("no prompt: give -p TEXT or --tokens IDS");
+  if (o.logits && !prompt) throw RunUsageError("--logits needs -p TEXT or --tokens IDS");
+  if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
+  if (o.bench && o.tokens) throw RunUsageError("--bench makes its own tokens: it takes -p N, not --tokens");
+}
+
+}  // namespace
+
+RunOptions ParseRunOptions(std::span<const std::string> arguments) {
+  RunOptions options;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      if (!options.plan.empty()) throw RunUsageError("\"" + argument + "\" is too much: the plan is " + options.plan);
+      if (argument.empty()) throw RunUsageError("the plan's name is empty");
+      options.plan = argument;
+      continue;
+    }
+    const Option* option = Find(argument);
+    if (option == nullptr) throw RunUsageError("option " + argument + " isn't known");
+    const size_t equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
+    std::string value;
+    if (option->value == nullptr) {
+      if (equals != std::string::npos) throw RunUsageError(std::string(option->name) + " takes no value");
+    } else if (equals != std::string::npos) {
+      value = argument.substr(equals + 1);
+    } else if (i + 1 < arguments.size()) {
+      value = arguments[++i];
+    } else {
+      throw RunUsageError(argument + " needs a value: " + option->value);
+    }
+    try {
+      option->set(options, value);
+    } catch (const RunUsageError& error) {
+      throw RunUsageError(std::string(option->name) + ": " + error.what());
+    }
+  }
+  CheckTogether(options);
+  return options;
+}
+
+bool IsRunOption(std::string_view argument) { return Find(argument) != nullptr; }
+
+bool RunOptionTakesValue(std::string_view argument) {
+  const Option* option = Find(argument);
+  return option != nullptr && option->value != nullptr && argument.find('=') == std::string_view::npos;
+}
+
+std::string RunOptionsHelp() {
+  std::string help;
+  for (const Option& option : kOptions) {
+    std::string left =
+        std::string("  ") + option.name + (option.value == nullptr ? "" : std::string(" ") + option.value);
+    left.resize(std::max<size_t>(left.size() + 1, 26), ' ');
+    help += left + option.help + "\n";
+  }
+  return help;
+}
+
+std::string ReadWholeFile(const std::string& path) {
+  constexpr size_t kMost = size_t{1} << 30;
+  FILE* file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) throw PlanError(path + ": can't open: " + std::strerror(errno));
+  std::string bytes;
+  char buffer[1 << 16];
+  size_t got = 0;
+  while ((got = std::fread(buffer, 1, sizeof(buffer), file)) > 0 && bytes.size() <= kMost) bytes.append(buffer, got);
+  const bool failed = std::ferror(file) != 0;
+  const int error = errno;
+  std::fclose(file);
+  if (failed) throw PlanError(path + ": can't read: " + std::strerror(error));
+  if (bytes.size() > kMost) throw PlanError(path + ": more than " + std::to_string(kMost) + " bytes");
+  return bytes;
+}
+
+std::vector<int32_t> ParseTokens(const std::string& text) {
+  const bool from_file = text.starts_with("@");
+  const std::string list = from_file ? ReadWholeFile(text.substr(1)) : text;
+  const auto separates = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < list.size();) {
+    if (separates(list[at])) {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(list.data() + at, list.data() + list.size(), id);
+    const size_t next = static_cast<size_t>(end - list.data());
+    if (error != std::errc() || (next < list.size() && !separates(list[next]))) {
+      const std::string rule =
+          "byte " + std::to_string(at) + ": not a list of ids (32-bit numbers with commas between)";
+      if (from_file) throw PlanError(text.substr(1) + ":" + rule);
+      throw RunUsageError("--tokens: " + rule);
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+}  // namespace llmc

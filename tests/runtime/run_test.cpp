@@ -1,0 +1,269 @@
+// llmc-run's command line: what is printed where, exit statuses, and what is refused before work.
+#include "runtime/run.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "runtime/npy.h"
+#include "runtime/plan_hash.h"
+#include "runtime/sampler.h"
+#include "tests/runtime/support.h"
+
+namespace llmc {
+namespace {
+
+struct Outcome {
+  int status = 0;
+  std::string out, err;
+};
+
+Outcome Cli(std::vector<std::string> arguments) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.status = RunMain(arguments, [](const RunOptions& options) { return LoadPlan(options.plan); });
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+// Greedy continuation by the definition of the model.
+std::vector<int32_t> Greedy(std::vector<int32_t> tokens, size_t count) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < count; ++i) {
+    ids.push_back(Argmax(HashLogits(tokens), 0));
+    tokens.push_back(ids.back());
+  }
+  return ids;
+}
+
+std::string Joined(const std::vector<int32_t>& ids) {
+  std::string text;
+  for (int32_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+  return text;
+}
+
+TEST(Run, GeneratesTheSameIdsForAnyThreads) {
+  const HashModel model;
+  const std::string want = Joined(Greedy({1, 2, 3}, 12)) + "\n";
+  for (const char* threads : {"1", "2", "3", "4", "7"}) {
+    const Outcome run = Cli({model.path(), "--tokens", "1,2,3", "-n", "12", "--temp", "0", "--print-tokens",
+                             "--ignore-eos", "-t", threads});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, want);
+    EXPECT_NE(run.err.find("stop: length"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(Cli({model.path(), "--tokens=1,2,3", "-n", "12", "--print-tokens", "--ignore-eos", "--chunk", "2"}).out,
+            want);
+}
+
+TEST(Run, StopsAtAStopId) {
+  const std::vector<int32_t> ids = Greedy({1, 2, 3}, 8);
+  const size_t at = static_cast<size_t>(std::find(ids.begin(), ids.end(), ids[4]) - ids.begin());
+  const HashModel model("stop_ids 5", "stop_ids 63," + std::to_string(ids[4]));
+  Outcome run = Cli({model.path(), "--tokens", "1,2,3", "-n", "8", "--print-tokens"});
+  EXPECT_EQ(run.out, Joined({ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(at)}) + "\n");
+  EXPECT_NE(run.err.find("stop: eos"), std::string::npos) << run.err;
+  run = Cli({model.path(), "--tokens", "1,2,3", "-n", "8", "--print-tokens", "--ignore-eos"});
+  EXPECT_EQ(run.out, Joined(ids) + "\n");
+}
+
+TEST(Run, TheContextBoundsPromptAndNewTokens) {
+  const HashModel model;
+  const auto run = [&](int prompt) {
+    std::string ids = "1";
+    for (int i = 1; i < prompt; ++i) ids += ",2";
+    return Cli({model.path(), "--tokens", ids, "-n", "10", "--context", "32", "--print-tokens", "--ignore-eos"});
+  };
+  const Outcome one = run(31), none = run(32), over = run(33);
+  EXPECT_EQ(one.status, 0);
+  EXPECT_EQ(std::count(one.out.begin(), one.out.end(), ','), 0);
+  EXPECT_GE(one.out.size(), 2u);
+  EXPECT_NE(one.err.find("stop: length"), std::string::npos);
+  EXPECT_EQ(none.status, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.err.find("stop: length"), std::string::npos);
+  EXPECT_EQ(over.status, 1);
+  EXPECT_NE(over.err.find("33 > 32"), std::string::npos) << over.err;
+  EXPECT_EQ(over.out, "");
+  EXPECT_EQ(Cli({model.path(), "--tokens", "1", "-n", "0", "--print-tokens"}).out, "");
+}
+
+TEST(Run, APrintedSeedRepeats) {
+  const HashModel model;
+  const std::vector<std::string> arguments = {model.path(), "--tokens",       "1,2",         "-n", "20", "--temp",
+                                              "200",        "--print-tokens", "--ignore-eos"};
+  const auto with_seed = [&](const std::string& seed) {
+    std::vector<std::string> more = arguments;
+    more.insert(more.end(), {"--seed", seed});
+    return Cli(more);
+  };
+  const Outcome drawn = Cli(arguments);
+  ASSERT_EQ(drawn.err.substr(0, 5), "seed ");
+  const std::string seed = drawn.err.substr(5, drawn.err.find('\n') - 5);
+  EXPECT_EQ(with_seed(seed).out, drawn.out);
+  EXPECT_EQ(with_seed("18446744073709551615").status, 0);
+  EXPECT_EQ(with_seed("4294967295").out, with_seed("4294967295").out);
+  EXPECT_NE(with_seed("0").out, with_seed("1").out);
+  // At temperature 0 the seed is nothing.
+  EXPECT_EQ(Cli({model.path(), "--tokens", "1", "-n", "9", "--print-tokens", "--seed", "3"}).out,
+            Cli({model.path(), "--tokens", "1", "-n", "9", "--print-tokens"}).out);
+}
+
+TEST(Run, SamplingDefaultsComeFromThePlan) {
+  const HashModel model("stop_ids 5\n", "stop_ids 5\ndo_sample\ntemperature 200\ntop_k 2\n");
+  const std::vector<std::string> base = {model.path(),     "--tokens",     "1,2",    "-n", "20",
+                                         "--print-tokens", "--ignore-eos", "--seed", "7"};
+  std::vector<std::string> explicit_values = base, greedy = base;
+  explicit_values.insert(explicit_values.end(), {"--temp", "200", "--top-k", "2", "--top-p", "1", "--min-p", "0"});
+  greedy.insert(greedy.end(), {"--temp", "0"});
+  EXPECT_EQ(Cli(base).out, Cli(explicit_values).out);
+  EXPECT_EQ(Cli(greedy).out, Joined(Greedy({1, 2}, 20)) + "\n");
+  EXPECT_NE(Cli(base).out, Cli(greedy).out);
+}
+
+TEST(Run, WritesLogits) {
+  const HashModel model;
+  const std::vector<int32_t> tokens = {7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  WriteFile(model.folder() / "ids", "7, 8,9\n10,11 12\n13,14,15,16\n");
+  EXPECT_EQ(
+      Cli({model.path(), "--tokens", "@" + (model.folder() / "ids"), "--logits", model.folder() / "last.npy"}).status,
+      0);
+  const std::vector<float> last = HashLogits(tokens);
+  std::string want = NpyHeader(1, 64) + std::string(reinterpret_cast<const char*>(last.data()), 256);
+  EXPECT_EQ(ReadFile(model.folder() / "last.npy"), want);
+  EXPECT_EQ(want.size() % 64, 0u);
+  EXPECT_EQ(want.substr(0, 10), std::string("\x93NUMPY\x01\x00\x76\x00", 10));
+  const Outcome all = Cli(
+      {model.path(), "--tokens", Joined(tokens), "--logits", model.folder() / "all.npy", "--all-positions", "-t", "3"});
+  EXPECT_EQ(all.out, "");
+  want = NpyHeader(10, 64);
+  for (size_t n = 1; n <= tokens.size(); ++n) {
+    const std::vector<float> row = HashLogits(std::span(tokens).first(n));
+    want += std::string(reinterpret_cast<const char*>(row.data()), 256);
+  }
+  EXPECT_EQ(ReadFile(model.folder() / "all.npy"), want);
+  // A failure leaves nothing behind.
+  EXPECT_EQ(Cli({model.path(), "--tokens", "99", "--logits", model.folder() / "bad.npy"}).status, 1);
+  EXPECT_EQ(Cli({model.path(), "--tokens", "1", "--logits", model.folder() / "no/bad.npy"}).status, 1);
+  EXPECT_EQ(model.folder().Count(), 4u);
+}
+
+TEST(Run, NamesTheStepOfANan) {
+  const HashModel model;
+  const Outcome run = Cli({model.path(), "--tokens", "1,63", "-n", "3", "--print-tokens"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("position 1: the logit of id 0 is NaN"), std::string::npos) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(Run, SelfTest) {
+  const std::vector<int32_t> ids = {4, 8, 15, 16, 23, 42, 1, 2};
+  std::vector<float> all;
+  for (size_t n = 1; n <= ids.size(); ++n) {
+    const std::vector<float> row = HashLogits(std::span(ids).first(n));
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  char line[128];
+  const unsigned long long last = Xxh3Of(all.data() + 7 * 64, 256), rows = Xxh3Of(all.data(), 4 * all.size());
+  std::snprintf(line, sizeof(line), "self_test 4,8,15,16,23,42,1,2 %016llx %016llx %016llx\n", last, rows, rows);
+  const std::string none = "self_test none 0000000000000000 0000000000000000 0000000000000000\n";
+  const HashModel model(none, line);
+  EXPECT_EQ(Cli({model.path(), "--selftest"}).out, "self-test passed\n");
+  EXPECT_EQ(Cli({model.path(), "--selftest", "-t", "4"}).status, 0);
+  std::snprintf(line, sizeof(line), "self_test 4,8,15,16,23,42,1,2 %016llx %016llx %016llx\n", last, rows, rows + 1);
+  const HashModel broken(none, line);
+  const Outcome run = Cli({broken.path(), "--selftest"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("self-test: score gives"), std::string::npos) << run.err;
+  const HashModel without;
+  EXPECT_NE(Cli({without.path(), "--selftest"}).err.find("no self-test"), std::string::npos);
+}
+
+TEST(Run, BenchAndJson) {
+  const HashModel model;
+  const Outcome bench = Cli({model.path(), "--bench", "-p", "16", "-n", "4", "-r", "2", "-t", "2", "--json"});
+  EXPECT_EQ(bench.status, 0) << bench.err;
+  for (const char* key : {"load_ms", "ttft_ms", "prefill_tokens_per_second", "decode_tokens_per_second",
+                          "peak_rss_bytes", "prompt_tokens\": 16", "generated_tokens\": 4", "threads\": 2", "cpu",
+                          "stream_bytes_per_second", "weights_bytes\": 256"}) {
+    EXPECT_NE(bench.out.find(std::string("\"") + key), std::string::npos) << key << ": " << bench.out;
+  }
+  EXPECT_EQ(std::count(bench.out.begin(), bench.out.end(), '\n'), 1);
+  EXPECT_EQ(Cli({model.path(), "--bench", "-r", "1"}).status, 0);
+  EXPECT_NE(Cli({model.path(), "--bench", "-p", "40", "-n", "9"}).err.find("49 > 48"), std::string::npos);
+  const Outcome json = Cli({model.path(), "--tokens", "1,2", "-n", "3", "--print-tokens", "--ignore-eos", "--json"});
+  std::string ids = Joined(Greedy({1, 2}, 3));
+  for (size_t at = ids.find(','); at != std::string::npos; at = ids.find(',', at + 1)) ids.insert(at + 1, " ");
+  EXPECT_NE(json.out.find("{\"tokens\": [" + ids + "], \"stop\": \"length\", \"load_ms\": "), std::string::npos)
+      << json.out;
+}
+
+TEST(Run, WrongUseIsStatus2) {
+  const HashModel model;
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{}, "no prompt"},
+      {{"--tokens", "1"}, "no plan"},
+      {{"a", "b", "--tokens", "1"}, "\"b\" is too much"},
+      {{"a", "--frobnicate"}, "--frobnicate isn't known"},
+      {{"a", "-n"}, "-n needs a value"},
+      {{"a", "-p", "x", "-n", "many"}, "\"many\" isn't a number"},
+      {{"a", "-p", "x", "-n", "-1"}, "\"-1\" isn't a number"},
+      {{"a", "-p", "x", "-t", "0"}, "\"0\" isn't a number from 1"},
+      {{"a", "-p", "x", "--temp", "-1"}, "--temp: \"-1\""},
+      {{"a", "-p", "x", "--temp", "nan"}, "--temp: \"nan\""},
+      {{"a", "-p", "x", "--temp", "inf"}, "--temp: \"inf\""},
+      {{"a", "-p", "x", "--top-p", "1.1"}, "--top-p: \"1.1\""},
+      {{"a", "-p", "x", "--seed", "18446744073709551616"}, "--seed"},
+      {{"a", "-p", "x", "--json=1"}, "--json takes no value"},
+      {{"a", "-p", "x", "--tokens", "1"}, "-p and --tokens exclude"},
+      {{"a", "--bench", "--selftest"}, "exclude each other"},
+      {{"a", "-p", "x", "--all-positions"}, "--all-positions needs --logits"},
+      {{"a", "-p", "x", "--logits", "o", "-n", "3"}, "generates nothing"},
+      {{"a", "--perplexity", "f", "-p", "x"}, "take no prompt"},
+      {{model.path(), "--tokens", "1;2", "--print-tokens"}, "byte 0: not a list of ids"},
+      {{model.path(), "--tokens", "99999999999", "--print-tokens"}, "not a list of ids"},
+      {{model.path(), "--bench", "-p", "x"}, "a number of tokens, not \"x\""},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome run = Cli(arguments);
+    EXPECT_EQ(run.status, 2) << message << ": " << run.err;
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+TEST(Run, InputAtFaultIsStatus1) {
+  const HashModel model;
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{"/none.plan", "--tokens", "1", "--print-tokens"}, "/none.plan: can't open"},
+      {{model.path(), "--tokens", "", "--print-tokens"}, "empty prompt"},
+      {{model.path(), "--tokens", "64", "--print-tokens"}, "token 0 is 64, not in 0..63"},
+      {{model.path(), "--tokens", "-1", "--print-tokens"}, "token 0 is -1"},
+      {{model.path(), "--tokens", "@/none", "--print-tokens"}, "/none: can't open"},
+      {{model.path(), "--tokens", "1", "--context", "49", "--print-tokens"}, "49 positions is over the plan's 48"},
+      {{model.path(), "-p", "text"}, "the plan has no tokenizer"},
+      {{model.path(), "--perplexity", "/none"}, "the plan has no tokenizer"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome run = Cli(arguments);
+    EXPECT_EQ(run.status, 1) << message;
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+TEST(Run, HelpAndVersion) {
+  EXPECT_EQ(Cli({"--version"}).out, "llmc-run " LLMC_VERSION "\n");
+  EXPECT_NE(Cli({"--help"}).out.find("--print-tokens"), std::string::npos);
+  EXPECT_TRUE(IsRunOption("--temp"));
+  EXPECT_TRUE(IsRunOption("--temp=1"));
+  EXPECT_FALSE(IsRunOption("--activations"));
+  EXPECT_FALSE(IsRunOption("PLAN"));
+  EXPECT_TRUE(RunOptionTakesValue("-n"));
+  EXPECT_FALSE(RunOptionTakesValue("--temp=1"));
+  EXPECT_FALSE(RunOptionTakesValue("--json"));
+}
+
+}  // namespace
+}  // namespace llmc
