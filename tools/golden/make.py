@@ -48,18 +48,12 @@ def write_npy(path, array):
         np.lib.format.write_array(file, np.ascontiguousarray(array, dtype="<f4"), version=(1, 0), allow_pickle=False)
 
 
-def make(variant, folder):
-    """Writes one golden; returns a line about it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    cfg = config(variant)
-    (folder / "config.json").write_text(json.dumps(cfg, indent=2) + "\n")
-    weights.write(folder, weights.tensors(variant, cfg), variant.shards)
-
+def write_golden(variant, cfg, checkpoint, folder):
+    """Writes golden.json and logits.npy of the model in `checkpoint` to `folder`; returns a line about it."""
     ids = prompt_ids(variant)
-    model = ExactModel(folder)
+    model = ExactModel(checkpoint)
     logits = model.logits(ids)
-    stored = reference.load(folder)
+    stored = reference.load(checkpoint)
     second = reference.forward(cfg, stored, ids)
     difference = np.abs(logits - second).max() / np.abs(logits).max()
     if not difference <= AGREEMENT:
@@ -85,10 +79,19 @@ def make(variant, folder):
     total = sum(f.stat().st_size for f in folder.iterdir())
     return (
         f"{variant.name:20} {total / 1024:6.0f} KB  references {difference:.1e}  f32 {f32:.1e}  "
-        f"f16 cache {f16_cache:.1e}  "
-        f"logits sd {logits.std():.2f}  distinct greedy {len(set(following))}/{len(following)}  least margin "
-        f"{min(margins, default=0):.3f}"
+        f"f16 cache {f16_cache:.1e}  logits sd {logits.std():.2f}  "
+        f"distinct greedy {len(set(following))}/{len(following)}  least margin {min(margins, default=0):.3f}"
     )
+
+
+def make(variant, folder):
+    """Writes one golden model; returns a line about it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cfg = config(variant)
+    (folder / "config.json").write_text(json.dumps(cfg, indent=2) + "\n")
+    weights.write(folder, weights.tensors(variant, cfg), variant.shards)
+    return write_golden(variant, cfg, folder, folder)
 
 
 def main():
