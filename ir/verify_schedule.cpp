@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,9 @@ struct Parts {
 struct Made {
   int fn = -1;
   int step = -1;
-  Parts division;
-  ValueId root = -1;  // the value whose storage it is: itself, or what it views
+  Over over = Over::All;
+  std::optional<Parts> parts;  // none: not comparable with another op's
+  ValueId root = -1;           // the value whose storage it is: itself, or what it views
 };
 
 class ScheduleChecker {
@@ -47,7 +49,7 @@ class ScheduleChecker {
     if (scheduled == 0) return CheckUnplaced();
     made_.resize(func_.values.size());
     last_read_.assign(func_.values.size(), -1);
-    for (const ValueId param : func_.params) At(made_, param) = {-1, -1, {}, param};
+    for (const ValueId param : func_.params) At(made_, param) = {-1, -1, Over::All, std::nullopt, param};
     for (const Op& op : func_.ops) CheckOp(op);
     for (const Operand& operand : func_.returns) CheckReturn(operand);
     CheckPlan();
@@ -85,9 +87,9 @@ class ScheduleChecker {
     }
     CheckOrder(op);
     for (size_t i = 0; i < op.operands.size(); ++i) CheckRead(op, i, division);
-    const Parts parts = PartsOf(op);
+    const std::optional<Parts> parts = PartsOf(op);
     for (const ValueId result : op.results) {
-      At(made_, result) = {schedule.fn, schedule.step, parts, result};
+      At(made_, result) = {schedule.fn, schedule.step, schedule.over, parts, result};
       CheckPlace(op, result);
     }
   }
@@ -140,16 +142,17 @@ class ScheduleChecker {
     if (value.at && value.at->space == Space::None && !inside) {
       FailOp(op, "reads " + NameOf(operand.index) + " of fn " + std::to_string(made.fn) + ", which is at none", "S4");
     }
-    if (made.division.over == Over::All || made.step < schedule.step) return;
+    if (made.over == Over::All || made.step < schedule.step) return;
     const bool reads_own = division != nullptr && i < division->reads.size() && division->reads[i] == 'o';
-    const bool both_one = made.division.over == Over::One && schedule.over == Over::One;
-    // Keys and queries are dealt out, so only one function's own loop sees the parts of another op.
-    const bool same_parts =
-        inside || (made.division == PartsOf(op) && schedule.over != Over::Keys && schedule.over != Over::Queries);
+    const bool both_one = made.over == Over::One && schedule.over == Over::One;
+    // Keys and queries are dealt out, and a matrix has no count of heads: there only one function's own loop sees the
+    // parts of another op.
+    const std::optional<Parts> parts = PartsOf(op);
+    const bool same_parts = inside || (parts && made.parts == parts);
     if (both_one || (reads_own && same_parts)) return;
     FailOp(op,
-           "reads " + NameOf(operand.index) + ", which other threads make over " +
-               std::string(OverText(made.division.over)) + " in the same step " + std::to_string(schedule.step),
+           "reads " + NameOf(operand.index) + ", which other threads make over " + std::string(OverText(made.over)) +
+               " in the same step " + std::to_string(schedule.step),
            "S3");
   }
 
@@ -168,25 +171,25 @@ class ScheduleChecker {
   }
 
   // What the op's division cuts: rows, columns in tiles of 16, or heads.
-  Parts PartsOf(const Op& op) const {
+  std::optional<Parts> PartsOf(const Op& op) const {
     const Schedule& schedule = *op.schedule;
     const Type& type = ValueOf(op.results[0]).type;
     if (schedule.over == Over::Rows && !type.dims.empty()) {
       // A state's rows are those of what is appended.
       const Dim rows = type.state < 0 ? type.dims[0] : TypeOf(module_, func_, op.operands[1]).dims[0];
-      return {Over::Rows, rows, schedule.grain};
+      return Parts{Over::Rows, rows, schedule.grain};
     }
     if (schedule.over == Over::Tiles) {
       int64_t tiles = 0;
       for (const ValueId result : op.results) tiles += (ValueOf(result).type.dims.back().value + 15) / 16;
       const AttrValue* interleave = op.attrs.Find("interleave");
       if (interleave != nullptr && std::get<bool>(*interleave)) tiles /= 2;
-      return {Over::Tiles, Dim(tiles), schedule.grain};
+      return Parts{Over::Tiles, Dim(tiles), schedule.grain};
     }
     if (schedule.over == Over::Heads && type.dims.size() == 3) {
-      return {Over::Heads, Dim(type.dims[1].value / schedule.grain), 1};
+      return Parts{Over::Heads, Dim(type.dims[1].value / schedule.grain), 1};
     }
-    return {schedule.over, Dim(0), schedule.grain};
+    return std::nullopt;
   }
 
   void CheckPlace(const Op& op, ValueId result) const {

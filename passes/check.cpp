@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ir/interpreter.h"
+#include "passes/rewrite.h"
 
 namespace llmc {
 namespace {
@@ -35,7 +36,7 @@ void Run(Interpreter& interpreter, const char* func, std::span<const int32_t> to
 }  // namespace
 
 std::vector<float> EvaluateModule(const Module& module, const WeightSource& weights, int threads) {
-  const int64_t vocab = Vocab(module), count = std::min(kTokens, module.options.Int("context"));
+  const int64_t vocab = Vocab(module), count = std::min(kTokens, IntOption(module, "context"));
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((i * 7919 + 1) % vocab));
   Interpreter interpreter(module, weights, threads);
@@ -46,7 +47,7 @@ std::vector<float> EvaluateModule(const Module& module, const WeightSource& weig
   }
   Run(interpreter, "score", tokens, 0, count, count, all);
   interpreter.ResetStates();
-  const int64_t chunk = module.options.Int("chunk"), prompt = std::min({kPrompt, count, chunk});
+  const int64_t chunk = IntOption(module, "chunk"), prompt = std::min({kPrompt, count, chunk});
   Run(interpreter, "prefill", tokens, 0, prompt, prompt, tail);
   Run(interpreter, "decode", tokens, prompt, count, 1, tail);
   const size_t offset = all.size() - tail.size();

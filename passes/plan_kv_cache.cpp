@@ -21,6 +21,7 @@ namespace llmc {
 namespace {
 
 constexpr int64_t kGroup = 64;
+constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -29,7 +30,10 @@ int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit 
 bool PlanKvCache(Module& module, const PassContext& context) {
   int64_t chunk = 1;
   for (const Func& func : module.funcs) chunk = std::max(chunk, RangeOf(module, func, "S").max);
-  const int64_t positions = module.options.Int("context");
+  const int64_t positions = IntOption(module, "context");
+  if (positions < 1 || positions > kMaxPositions) {
+    Fail(DiagKind::BadAttribute, {}, fmt::format("the module's option 'context' is {}", positions));
+  }
   std::vector<Type> planned(module.globals.size());
   for (const Func& func : module.funcs)
     for (const Op& op : func.ops) {

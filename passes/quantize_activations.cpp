@@ -19,7 +19,11 @@
 namespace llmc {
 
 bool QuantizeActivations(Module& module, const PassContext& context) {
-  if (module.options.Ident("activations") != "q8") return false;
+  const std::string& activations = IdentOption(module, "activations");
+  if (activations != "q8" && activations != "f32") {
+    Fail(DiagKind::BadAttribute, {}, "the module's option 'activations' is " + activations + ", must be q8 or f32");
+  }
+  if (activations == "f32") return false;
   bool changed = false;
   for (Func& func : module.funcs) {
     std::map<ValueId, ValueId> quantized;

@@ -5,6 +5,25 @@
 #include "ir/op.h"
 
 namespace llmc {
+namespace {
+
+template <class T>
+const T& Option(const Module& module, std::string_view name, const char* what) {
+  const AttrValue* value = module.options.Find(name);
+  const T* typed = value == nullptr ? nullptr : std::get_if<T>(value);
+  if (typed == nullptr) {
+    Fail(DiagKind::BadAttribute, {}, "the module's option '" + std::string(name) + "' must be " + what);
+  }
+  return *typed;
+}
+
+}  // namespace
+
+int64_t IntOption(const Module& module, std::string_view name) { return Option<int64_t>(module, name, "an integer"); }
+
+const std::string& IdentOption(const Module& module, std::string_view name) {
+  return Option<std::string>(module, name, "an identifier");
+}
 
 int AddConst(Module& module, Name name, Type type, RecipeKind recipe, std::vector<int> inputs, Attrs attrs) {
   Global global;

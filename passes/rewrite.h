@@ -1,6 +1,7 @@
 // Helpers that several passes share: consts made by recipes, and questions about a function.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/diag.h"
@@ -25,6 +26,10 @@ DimRange RangeOf(const Module& module, const Func& func, const std::string& symb
 // The largest number of rows that `op` works on: the range of its first result's first dim (for an append, of what is
 // appended).
 int64_t MaxRows(const Module& module, const Func& func, const Op& op);
+
+// Options of the module that a pass cannot do without. InputError BadAttribute when one is absent or of another type.
+int64_t IntOption(const Module& module, std::string_view name);
+const std::string& IdentOption(const Module& module, std::string_view name);
 
 inline Global& GlobalAt(Module& module, int index) { return module.globals[static_cast<size_t>(index)]; }
 inline const Global& GlobalAt(const Module& module, int index) { return module.globals[static_cast<size_t>(index)]; }

@@ -22,10 +22,11 @@ constexpr int64_t kScoreRows = 16;
 
 // Logits of the last row: `last_rows` in front of the head, the linear that makes the returned value.
 void KeepLastRow(const Module& module, Func& func) {
-  LLMC_CHECK(!func.returns.empty() && !func.returns[0].is_global, "@forward returns a value");
   const int head = DefiningOps(func)[static_cast<size_t>(func.returns[0].index)];
-  LLMC_CHECK(head >= 0 && func.ops[static_cast<size_t>(head)].kind == OpKind::Linear,
-             "@forward returns what a linear makes");
+  if (head < 0 || func.ops[static_cast<size_t>(head)].kind != OpKind::Linear) {
+    Fail(DiagKind::InvalidModule, {},
+         "@forward must return what a linear makes, so that the last row alone can be had");
+  }
   const Operand input = func.ops[static_cast<size_t>(head)].operands[0];
   Op last;
   last.kind = OpKind::LastRows;

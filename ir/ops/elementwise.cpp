@@ -109,7 +109,7 @@ const OpDef kQuantizeDef = {
     .results = {"q"},
     .infer = InferQuantize,
     .eval = EvalQuantize,
-    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}, {Over::Heads, "o"}, {Over::Queries, "o"}},
 };
 
 }  // namespace llmc
