@@ -45,7 +45,7 @@ struct InputHash {
 struct Model {
   Module module;                                // after = import
   std::shared_ptr<const WeightSource> weights;  // null with no_weights
-  std::string tokenizer;                        // the plan's tokenizer section (runtime/tokenizer.h); empty: none
+  std::string tokenizer;                        // the plan's tokenizer section (runtime/plan_tokenizer.h); empty: none
   std::string chat_template;                    // as found; empty: none
   GenerationDefaults generation;
   std::vector<InputHash> inputs;

@@ -10,6 +10,7 @@
 #include "frontend/generation.h"
 #include "frontend/model_source.h"
 #include "frontend/report.h"
+#include "frontend/tokenizer.h"
 
 namespace llmc {
 namespace {
@@ -64,6 +65,25 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
   return out;
 }
 
+// The tokenizer's tables, and what it says about BOS and the ends of generation. In a directory its eos counts only
+// where the configurations name none; a GGUF file's turn ends come on top of its eos.
+void AddTokenizer(const OpenedModel& m, Model& model) {
+  const int64_t vocab = m.description.model.vocab;
+  std::optional<LoweredTokenizer> tokenizer;
+  GenerationDefaults& generation = model.generation;
+  if (m.format == ModelFormat::Gguf) {
+    const auto source = ReadGgufTokenizer(m.gguf->header);
+    if (source) tokenizer = LowerGgufTokenizer(*source, m.config_path, vocab);
+  } else {
+    tokenizer = LoadHfTokenizer(m.directory, vocab, model.inputs);
+  }
+  if (!tokenizer) return;
+  model.tokenizer = std::move(tokenizer->section);
+  generation.bos_id = tokenizer->bos_id;
+  generation.add_bos = tokenizer->add_bos;
+  if (m.format == ModelFormat::Gguf || generation.stop_ids.empty()) generation.stop_ids = tokenizer->stop_ids;
+}
+
 }  // namespace
 
 Model LoadModel(const ModelOptions& options) {
@@ -82,6 +102,7 @@ Model LoadModel(const ModelOptions& options) {
     std::string path = JoinPath(m.directory, "generation_config.json");
     if (IsRegularFile(path)) model.inputs.push_back({"generation", path});
   }
+  if (!options.no_tokenizer) AddTokenizer(m, model);
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frontend/frontend.h"
 #include "frontend/gguf.h"
 
 namespace llmc {
@@ -16,25 +17,23 @@ struct LoweredTokenizer {
   std::string section;
   std::optional<int32_t> bos_id;
   bool add_bos = false;           // raw prompts begin with bos_id
-  std::vector<int32_t> stop_ids;  // ascending; generation ends with any of them
+  std::vector<int32_t> stop_ids;  // ascending: what the tokenizer itself says; frontend/generation.h knows more
 };
 
-// A file as text: empty text means that there is none; the name is for messages.
+// A file as text; the name is for messages.
 struct NamedText {
   std::string name, text;
 };
 struct HfTokenizerFiles {
-  NamedText tokenizer;          // tokenizer.json
-  NamedText tokenizer_config;   // bos and eos by name, add_bos_token
-  NamedText generation_config;  // eos_token_id
-  NamedText config;             // eos_token_id
+  NamedText tokenizer;  // tokenizer.json
+  NamedText config;     // tokenizer_config.json, or no text: bos and eos by name, add_bos_token
 };
-// vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). Stop ids come
-// from generation_config, else config, else the tokenizer's eos. BOS is added if tokenizer_config's add_bos_token or,
-// without that key, the post-processor's template says so.
+// vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). BOS is added
+// if the configuration's add_bos_token or, without that key, the post-processor's template says so. The stop id is eos.
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows);
-// The files of a model's directory; a missing tokenizer.json is an error.
-LoweredTokenizer LowerHfTokenizer(const std::string& directory, int64_t vocab_rows);
+// From the files of a model's directory, which are added to inputs. Nothing when there is no tokenizer at all.
+std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, int64_t vocab_rows,
+                                                std::vector<InputHash>& inputs);
 
 // The metadata of a GGUF file that a tokenizer is made of: keys tokenizer.ggml.*, views into the file.
 struct GgufTokenizer {
@@ -46,7 +45,8 @@ struct GgufTokenizer {
   std::optional<int64_t> bos_id, eos_id, eot_id;
   std::optional<bool> add_bos, add_eos;
 };
-GgufTokenizer ReadGgufTokenizer(const GgufHeader& header);
+// Nothing when the file has no tokenizer.
+std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header);
 // Stop ids are eos, eot and the tokens that end a turn in the usual chat formats.
 LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& source, const std::string& file, int64_t vocab_rows);
 

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kTurnEnds = {"<|eot_id|>", "<|im_end|>
 
 }  // namespace
 
-GgufTokenizer ReadGgufTokenizer(const GgufHeader& header) {
+std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header) {
   auto find = [&](const char* key) { return header.Find(std::string("tokenizer.ggml.") + key); };
   auto text = [&](const char* key) {
     const GgufValue* value = find(key);
@@ -40,6 +40,7 @@ GgufTokenizer ReadGgufTokenizer(const GgufHeader& header) {
     const GgufValue* value = find(key);
     return value != nullptr ? value->Bool() : std::nullopt;
   };
+  if (find("model") == nullptr) return std::nullopt;
   GgufTokenizer out;
   out.model = text("model");
   out.pre = text("pre");

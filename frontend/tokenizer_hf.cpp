@@ -16,7 +16,6 @@ namespace {
 constexpr JsonLimits kTokenizerLimits = {.max_bytes = uint64_t{128} << 20, .max_values = uint64_t{1} << 23};
 
 Json ParseObject(const NamedText& file, const JsonLimits& limits) {
-  if (file.text.empty()) return {};
   Json root = ParseJson(file.text, file.name, limits);
   if (!root.is(JsonKind::Object))
     Fail(DiagKind::BadValue, root.place(), "an object is wanted, found " + std::string(JsonKindText(root.kind())));
@@ -127,24 +126,6 @@ int64_t NamedToken(const Json& config, std::string_view key, const BpeSource& so
   return value ? FindId(source, value.AsString()) : -1;
 }
 
-// eos_token_id: one id, a list of ids, or nothing.
-std::vector<int32_t> EosIds(const Json& root, int64_t vocab_rows) {
-  const Json value = root ? FindValue(root, "eos_token_id") : Json();
-  if (!value) return {};
-  std::vector<int32_t> ids;
-  for (const Json& item : value.is(JsonKind::Array) ? value.items() : std::vector<Json>{value}) {
-    const int64_t id = item.AsInt();
-    if (id < 0 || id >= (vocab_rows > 0 ? vocab_rows : int64_t{kMaxTokens})) {
-      Fail(DiagKind::BadValue, item.place(),
-           fmt::format("eos_token_id {} is outside the model's vocabulary of {}", id, vocab_rows));
-    }
-    ids.push_back(static_cast<int32_t>(id));
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
 void ReadBos(const Json& root, const Json& config, BpeSource& out) {
   out.bos = NamedToken(config, "bos_token", out);
   if (const std::optional<int64_t> bos = HfTemplateBos(root)) {
@@ -167,8 +148,7 @@ void ReadBos(const Json& root, const Json& config, BpeSource& out) {
 
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows) {
   const Json root = ParseObject(files.tokenizer, kTokenizerLimits);
-  if (!root) FailUnsupportedTokenizer({files.tokenizer.name, ""}, "a model directory without tokenizer.json");
-  const Json config = ParseObject(files.tokenizer_config, {});
+  const Json config = files.config.text.empty() ? Json() : ParseObject(files.config, {});
   BpeSource source;
   source.file = files.tokenizer.name;
   source.vocab_rows = vocab_rows;
@@ -181,35 +161,33 @@ LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_r
   source.eos = NamedToken(config, "eos_token", source);
 
   LoweredTokenizer out;
-  out.stop_ids = EosIds(ParseObject(files.generation_config, {}), vocab_rows);
-  if (out.stop_ids.empty()) out.stop_ids = EosIds(ParseObject(files.config, {}), vocab_rows);
-  if (out.stop_ids.empty() && source.eos >= 0) out.stop_ids.push_back(static_cast<int32_t>(source.eos));
   out.section = LowerBpe(source);
   if (source.bos >= 0) out.bos_id = static_cast<int32_t>(source.bos);
   out.add_bos = source.add_bos;
+  if (source.eos >= 0) out.stop_ids.push_back(static_cast<int32_t>(source.eos));
   return out;
 }
 
-LoweredTokenizer LowerHfTokenizer(const std::string& directory, int64_t vocab_rows) {
-  auto read = [&](const char* name, uint64_t max_bytes) -> NamedText {
+std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, int64_t vocab_rows,
+                                                std::vector<InputHash>& inputs) {
+  auto read = [&](const char* name, const char* role, uint64_t max_bytes) -> NamedText {
     const std::string path = JoinPath(directory, name);
-    return {path, IsRegularFile(path) ? ReadTextFile(path, max_bytes) : std::string()};
+    if (!IsRegularFile(path)) return {path, ""};
+    inputs.push_back({role, path});
+    return {path, ReadTextFile(path, max_bytes)};
   };
-  HfTokenizerFiles files;
-  files.tokenizer = read("tokenizer.json", kTokenizerLimits.max_bytes);
-  if (files.tokenizer.text.empty()) {
-    for (const char* other : {"tokenizer.model", "vocab.json", "vocab.txt", "tekken.json"}) {
-      if (!IsRegularFile(JoinPath(directory, other))) continue;
-      FailUnsupportedTokenizer({JoinPath(directory, other), ""},
-                               std::string(other) +
-                                   (std::string_view(other) == "tokenizer.model" ? " (SentencePiece)" : "") +
-                                   " without a tokenizer.json");
+  if (!IsRegularFile(JoinPath(directory, "tokenizer.json"))) {
+    for (const std::string other : {"tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
+      const std::string path = JoinPath(directory, other);
+      if (!IsRegularFile(path)) continue;
+      FailUnsupportedTokenizer(
+          {path, ""}, other + (other.ends_with(".model") ? " (SentencePiece)" : "") + " without a tokenizer.json");
     }
+    return std::nullopt;
   }
-  const uint64_t small = JsonLimits().max_bytes;
-  files.tokenizer_config = read("tokenizer_config.json", small);
-  files.generation_config = read("generation_config.json", small);
-  files.config = read("config.json", small);
+  HfTokenizerFiles files;
+  files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerLimits.max_bytes);
+  files.config = read("tokenizer_config.json", "tokenizer-config", JsonLimits().max_bytes);
   return LowerHfTokenizer(files, vocab_rows);
 }
 
