@@ -1,5 +1,6 @@
 # Fails when a file includes a layer that its own layer may not use, or a third-party header outside its folder.
 # LAYERS: "name:use,use;..." from CMakeLists.txt. ROOT: the source tree.
+cmake_minimum_required(VERSION 3.24)
 function(layer_of path out)
   if(path MATCHES "^runtime/(plan|context)")
     set(${out} plan PARENT_SCOPE)
