@@ -35,24 +35,27 @@ int64_t PlaceGlobals(Module& module, const std::vector<int>& order) {
   return end;
 }
 
-// Globals of one sort in the order of their first use, @decode first.
+bool IsRopeTable(const Global& global) {
+  return global.kind == GlobalKind::Const && global.recipe.kind == RecipeKind::RopeTable;
+}
+
+// Globals of one sort in the order of their first use, @decode first; of the weights, rotary tables before all others.
 std::vector<int> UseOrder(const Module& module, bool states) {
-  std::vector<const Func*> funcs;
-  for (const Func& func : module.funcs) funcs.push_back(&func);
-  std::stable_partition(funcs.begin(), funcs.end(), [](const Func* func) { return func->name == "decode"; });
-  std::vector<int> order;
+  std::vector<int> tables, order;
   std::vector<bool> seen(module.globals.size(), false);
-  for (const Func* func : funcs)
-    for (const Op& op : func->ops)
-      for (const Operand& operand : op.operands)
-        if (operand.is_global && !seen[static_cast<size_t>(operand.index)] &&
-            (GlobalAt(module, operand.index).kind == GlobalKind::State) == states) {
+  for (const bool decode : {true, false})
+    for (const Func& func : module.funcs) {
+      if ((func.name == "decode") != decode) continue;
+      for (const Op& op : func.ops)
+        for (const Operand& operand : op.operands) {
+          if (!operand.is_global || seen[static_cast<size_t>(operand.index)]) continue;
+          const Global& global = GlobalAt(module, operand.index);
+          if ((global.kind == GlobalKind::State) != states) continue;
           seen[static_cast<size_t>(operand.index)] = true;
-          order.push_back(operand.index);
+          (IsRopeTable(global) ? tables : order).push_back(operand.index);
         }
-  std::stable_partition(order.begin(), order.end(), [&](int g) {
-    return GlobalAt(module, g).kind == GlobalKind::Const && GlobalAt(module, g).recipe.kind == RecipeKind::RopeTable;
-  });
+    }
+  order.insert(order.begin(), tables.begin(), tables.end());
   return order;
 }
 
