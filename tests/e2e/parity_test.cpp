@@ -1,0 +1,186 @@
+// Linked code = JIT = interpreter, to the bit: threads, chunks, phases, weight types, optional passes; and the bytes of a plan depend on nothing but the model.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "backends/backend.h"
+#include "backends/compile_plan.h"
+#include "backends/sha256.h"
+#include "ir/interpreter.h"
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "runtime/executor.h"
+#include "runtime/loader.h"
+#include "tests/e2e/tiny.h"
+
+namespace llmc {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "llmc-e2e-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+Module Scheduled(Module module, const std::set<std::string>& disabled = {}) {
+  PassContext context;
+  context.kernels.fused = FusedKernels();
+  PipelineOptions options;
+  options.file = "tiny";
+  options.disabled = disabled;
+  RunPipeline(module, context, options);
+  return module;
+}
+
+PlanRequest RequestFor(const Module& module, const WeightSource& weights) {
+  PlanRequest request;
+  request.module = &module;
+  request.weights = &weights;
+  request.final_ir = Print(module);
+  return request;
+}
+
+Executable FromMemory(std::shared_ptr<MemoryPlan> plan) {
+  Executable executable;
+  executable.manifest = std::shared_ptr<const Manifest>(plan, &plan->manifest());
+  for (const PlanPhase& phase : plan->manifest().phases) {
+    std::vector<LlmcPhaseFn>& code = executable.code.emplace_back();
+    for (const PlanStep& step : phase.steps) code.push_back(plan->Entry(step.payload));
+  }
+  executable.weights = plan->weights();
+  executable.weights_size = plan->weights_size();
+  executable.owner = std::move(plan);
+  return executable;
+}
+
+std::vector<int32_t> Tokens(size_t n, int64_t vocab) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(vocab)));
+  return tokens;
+}
+
+// Logits of all positions by @forward, before any pass that plans: the oracle.
+std::vector<float> Reference(const Module& forward, const WeightSource& weights, const std::vector<int32_t>& tokens) {
+  Interpreter interpreter(forward, weights);
+  return interpreter.Run("forward", tokens, 0, static_cast<int64_t>(tokens.size()));
+}
+
+::testing::AssertionResult SameBits(const float* expected, std::span<const float> got) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::memcmp(&expected[i], &got[i], sizeof(float)) != 0) {
+      return ::testing::AssertionFailure() << "logit " << i << ": expected " << expected[i] << ", got " << got[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// Every way to feed the tokens gives the reference's rows.
+void ExpectReference(const Executable& executable, const std::vector<float>& expected, const std::vector<int32_t>& tokens,
+                     uint32_t threads, uint32_t chunk) {
+  SCOPED_TRACE("threads " + std::to_string(threads) + ", chunk " + std::to_string(chunk));
+  const size_t vocab = executable.manifest->vocab;
+  Session session(executable, {.threads = threads, .context = 0, .chunk = chunk, .adapt = false});
+  // Prefill of all but two, then decode.
+  const size_t prompt = tokens.size() - 2;
+  EXPECT_TRUE(SameBits(&expected[(prompt - 1) * vocab], session.Prefill({tokens.data(), prompt}))) << "prefill";
+  for (size_t i = prompt; i < tokens.size(); ++i)
+    EXPECT_TRUE(SameBits(&expected[i * vocab], session.Decode(tokens[i]))) << "decode of token " << i;
+  session.Reset();
+  size_t row = 0;
+  session.Score(tokens, [&](std::span<const float> logits) {
+    EXPECT_TRUE(SameBits(&expected[row * vocab], logits)) << "score of token " << row;
+    ++row;
+  });
+  EXPECT_EQ(row, tokens.size());
+}
+
+struct Case {
+  std::string name;
+  TinyModel model;
+};
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& name, auto change) {
+    Case c{name, {}};
+    change(c.model);
+    cases.push_back(c);
+  };
+  add("f32", [](TinyModel&) {});
+  add("f32_cache", [](TinyModel& m) { m.kv_type = "f32"; });
+  add("f16", [](TinyModel& m) { m.weights = "f16"; });
+  add("bf16_tied", [](TinyModel& m) { m.weights = "bf16", m.tied = true; });
+  for (const char* type : {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}) {
+    add(std::string(type) + "_q8", [&](TinyModel& m) { m.weights = type, m.activations = "q8", m.tied = true; });
+    add(std::string(type) + "_f32", [&](TinyModel& m) { m.weights = type; });
+  }
+  add("bias_interleaved", [](TinyModel& m) { m.qkv_bias = true, m.interleaved = true; });
+  add("qk_norm", [](TinyModel& m) { m.qk_norm = true, m.weights = "q8_0", m.activations = "q8"; });
+  add("window", [](TinyModel& m) { m.window = 7, m.context = 200, m.chunk = 8; });
+  add("odd", [](TinyModel& m) {
+    m.d = 40, m.heads = 3, m.kv_heads = 1, m.head_dim = 14, m.ff = 50, m.vocab = 77, m.layers = 1;
+  });
+  add("many_heads", [](TinyModel& m) { m.heads = 8, m.kv_heads = 8, m.head_dim = 16, m.weights = "q4_1", m.activations = "q8"; });
+  add("mqa_long", [](TinyModel& m) { m.kv_heads = 1, m.context = 300, m.chunk = 40; });
+  return cases;
+}
+
+class Parity : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(, Parity, ::testing::ValuesIn(Cases()), [](const auto& param) { return param.param.name; });
+
+// The scheduled module on the interpreter, where @forward of the same module has the same rounding points.
+TEST_P(Parity, CodeJitAndInterpreterAgree) {
+  const TinyModel& tiny = GetParam().model;
+  const Module imported = ImportTiny(tiny);
+  const std::unique_ptr<WeightSource> weights = RandomWeights(7);
+  // Rounding points come with quantize-activations: the oracle is the interpreter on phases without schedule.
+  Module rounded = imported;
+  PipelineOptions until;
+  until.file = "tiny";
+  until.passes = {"specialize-phases", "quantize-activations"};
+  RunPipeline(rounded, {}, until);
+  const std::vector<int32_t> tokens = Tokens(static_cast<size_t>(std::min<int64_t>(tiny.context - 3, 101)), tiny.vocab);
+  std::vector<float> expected;
+  Interpreter oracle(rounded, *weights);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<float> row = oracle.Run("decode", std::span(tokens).subspan(i, 1), static_cast<int64_t>(i), static_cast<int64_t>(i + 1));
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  if (tiny.activations == "f32") {
+    EXPECT_TRUE(SameBits(expected.data(), Reference(imported, *weights, tokens))) << "@forward";
+  }
+
+  const Module scheduled = Scheduled(imported);
+  const PlanRequest request = RequestFor(scheduled, *weights);
+  const Folder folder;
+  WritePlan(request, folder.File("a.plan"));
+  const Executable linked = LoadPlan(folder.File("a.plan"));
+  const Executable jitted = FromMemory(std::make_shared<MemoryPlan>(request));
+  ASSERT_EQ(linked.weights_size, jitted.weights_size);
+  EXPECT_EQ(std::memcmp(linked.weights, jitted.weights, linked.weights_size), 0);
+  for (const uint32_t threads : {1u, 2u, 3u, 4u}) {
+    ExpectReference(linked, expected, tokens, threads, threads == 1 ? 0 : threads);
+    if (threads < 3) ExpectReference(jitted, expected, tokens, threads, 5);
+  }
+}
+
+}  // namespace
+}  // namespace llmc
