@@ -109,6 +109,7 @@ const OpDef kQuantizeDef = {
     .results = {"q"},
     .infer = InferQuantize,
     .eval = EvalQuantize,
+    // Heads and queries: behind attention in one function, whose division it takes over (a head is whole blocks).
     .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}, {Over::Heads, "o"}, {Over::Queries, "o"}},
 };
 

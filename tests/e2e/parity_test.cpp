@@ -1,4 +1,5 @@
-// Linked code = JIT = interpreter, to the bit: threads, chunks, phases, weight types, optional passes; and the bytes of a plan depend on nothing but the model.
+// Linked code = JIT = interpreter, to the bit: threads, chunks, phases, weight types, optional passes; and the bytes of
+// a plan depend on nothing but the model.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -94,8 +95,8 @@ std::vector<float> Reference(const Module& forward, const WeightSource& weights,
 }
 
 // Every way to feed the tokens gives the reference's rows.
-void ExpectReference(const Executable& executable, const std::vector<float>& expected, const std::vector<int32_t>& tokens,
-                     uint32_t threads, uint32_t chunk) {
+void ExpectReference(const Executable& executable, const std::vector<float>& expected,
+                     const std::vector<int32_t>& tokens, uint32_t threads, uint32_t chunk) {
   SCOPED_TRACE("threads " + std::to_string(threads) + ", chunk " + std::to_string(chunk));
   const size_t vocab = executable.manifest->vocab;
   Session session(executable, {.threads = threads, .context = 0, .chunk = chunk, .adapt = false});
@@ -138,7 +139,12 @@ std::vector<Case> Cases() {
   add("odd", [](TinyModel& m) {
     m.d = 40, m.heads = 3, m.kv_heads = 1, m.head_dim = 14, m.ff = 50, m.vocab = 77, m.layers = 1;
   });
-  add("many_heads", [](TinyModel& m) { m.heads = 8, m.kv_heads = 8, m.head_dim = 16, m.weights = "q4_1", m.activations = "q8"; });
+  add("many_heads",
+      [](TinyModel& m) { m.heads = 8, m.kv_heads = 8, m.head_dim = 16, m.weights = "q4_1", m.activations = "q8"; });
+  // The fused functions of attention: a head is whole blocks of 32.
+  add("long_q8", [](TinyModel& m) { m.context = 300, m.chunk = 40, m.weights = "q8_0", m.activations = "q8"; });
+  add("many_heads_q8",
+      [](TinyModel& m) { m.d = 32, m.heads = 8, m.kv_heads = 8, m.ff = 64, m.weights = "q4_1", m.activations = "q8"; });
   add("mqa_long", [](TinyModel& m) { m.kv_heads = 1, m.context = 300, m.chunk = 40; });
   return cases;
 }
@@ -161,7 +167,8 @@ TEST_P(Parity, CodeJitAndInterpreterAgree) {
   std::vector<float> expected;
   Interpreter oracle(rounded, *weights);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const std::vector<float> row = oracle.Run("decode", std::span(tokens).subspan(i, 1), static_cast<int64_t>(i), static_cast<int64_t>(i + 1));
+    const std::vector<float> row =
+        oracle.Run("decode", std::span(tokens).subspan(i, 1), static_cast<int64_t>(i), static_cast<int64_t>(i + 1));
     expected.insert(expected.end(), row.begin(), row.end());
   }
   if (tiny.activations == "f32") {

@@ -32,7 +32,9 @@ class Text {
 
  private:
   static std::string Rows(int64_t n) { return "f32[S, " + std::to_string(n) + "]"; }
-  std::string Heads(int64_t n) const { return "f32[S, " + std::to_string(n) + ", " + std::to_string(t_.head_dim) + "]"; }
+  std::string Heads(int64_t n) const {
+    return "f32[S, " + std::to_string(n) + ", " + std::to_string(t_.head_dim) + "]";
+  }
   std::string B(const std::string& base) const { return "b" + std::to_string(layer_) + "." + base; }
 
   void Matrix(const std::string& name, int64_t n, int64_t k) {
@@ -60,10 +62,11 @@ class Text {
     Matrix(B("w_gate"), t_.ff, t_.d);
     Matrix(B("w_up"), t_.ff, t_.d);
     Matrix(B("w_down"), t_.d, t_.ff);
-    os_ << "const $" << B("rope") << " : f32[" << t_.context << ", " << t_.head_dim << "] = rope_table {theta = 10000.0}\n";
+    os_ << "const $" << B("rope") << " : f32[" << t_.context << ", " << t_.head_dim
+        << "] = rope_table {theta = 10000.0}\n";
     for (const char* name : {"k", "v"}) {
-      os_ << "state $" << B(std::string(name) + "_cache") << " : " << t_.kv_type << "[" << t_.context << ", " << t_.kv_heads << ", "
-          << t_.head_dim << "] {kind = kv, window = ";
+      os_ << "state $" << B(std::string(name) + "_cache") << " : " << t_.kv_type << "[" << t_.context << ", "
+          << t_.kv_heads << ", " << t_.head_dim << "] {kind = kv, window = ";
       os_ << (t_.window > 0 ? std::to_string(t_.window) : "none") << "}\n";
     }
   }
@@ -81,8 +84,8 @@ class Text {
       last = B(name + "n");
     }
     if (turn) {
-      os_ << "%" << B(name + "r") << " = rope %" << last << ", $" << B("rope") << ", %pos {pairs = "
-          << (t_.interleaved ? "interleaved" : "half") << "} : " << Heads(heads) << "\n";
+      os_ << "%" << B(name + "r") << " = rope %" << last << ", $" << B("rope")
+          << ", %pos {pairs = " << (t_.interleaved ? "interleaved" : "half") << "} : " << Heads(heads) << "\n";
       last = B(name + "r");
     }
     return last;
@@ -90,7 +93,8 @@ class Text {
 
   void Layer() {
     const int64_t q = t_.heads * t_.head_dim;
-    os_ << "%" << B("n") << " = rms_norm %" << B("x") << ", $" << B("attn_norm") << " {eps = 1e-05} : " << Rows(t_.d) << "\n";
+    os_ << "%" << B("n") << " = rms_norm %" << B("x") << ", $" << B("attn_norm") << " {eps = 1e-05} : " << Rows(t_.d)
+        << "\n";
     const std::string query = Project("q", t_.heads, true), key = Project("k", t_.kv_heads, true),
                       value = Project("v", t_.kv_heads, false);
     os_ << "%" << B("ck") << " = kv_append $" << B("k_cache") << ", %" << key << ", %pos : $" << B("k_cache") << "\n";
@@ -98,13 +102,15 @@ class Text {
     std::ostringstream scale;
     scale.precision(9);
     scale << std::showpoint << static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(t_.head_dim)));
-    os_ << "%" << B("a") << " = attention %" << query << ", %" << B("ck") << ", %" << B("cv") << ", %pos {scale = " << scale.str();
+    os_ << "%" << B("a") << " = attention %" << query << ", %" << B("ck") << ", %" << B("cv")
+        << ", %pos {scale = " << scale.str();
     if (t_.window > 0) os_ << ", window = " << t_.window;
     os_ << "} : " << Heads(t_.heads) << "\n";
     os_ << "%" << B("ar") << " = reshape %" << B("a") << " {to = [S, " << q << "]} : " << Rows(q) << "\n"
         << "%" << B("o") << " = linear %" << B("ar") << ", $" << B("wo") << " : " << Rows(t_.d) << "\n"
         << "%" << B("x1") << " = add %" << B("x") << ", %" << B("o") << " : " << Rows(t_.d) << "\n"
-        << "%" << B("m") << " = rms_norm %" << B("x1") << ", $" << B("mlp_norm") << " {eps = 1e-05} : " << Rows(t_.d) << "\n"
+        << "%" << B("m") << " = rms_norm %" << B("x1") << ", $" << B("mlp_norm") << " {eps = 1e-05} : " << Rows(t_.d)
+        << "\n"
         << "%" << B("g") << " = linear %" << B("m") << ", $" << B("w_gate") << " : " << Rows(t_.ff) << "\n"
         << "%" << B("u") << " = linear %" << B("m") << ", $" << B("w_up") << " : " << Rows(t_.ff) << "\n"
         << "%" << B("h") << " = gated %" << B("g") << ", %" << B("u") << " : " << Rows(t_.ff) << "\n"
