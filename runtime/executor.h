@@ -40,7 +40,7 @@ struct SessionOptions {
   uint32_t threads = 1;
   uint32_t context = 0;  // limit of positions; 0: the manifest's
   uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
-  bool adapt = true;     // fewer threads for one-row calls while a core is busy with something else
+  bool adapt = true;     // fewer threads while a core is busy with something else
 };
 
 // Not thread-safe, except RequestAbort. Every call checks its arguments before any work and throws PlanError.
@@ -64,7 +64,7 @@ class Session {
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
   uint32_t threads() const { return pool_.size(); }
-  uint32_t decode_threads() const { return governor_.threads(); }  // that the next one-row call would use
+  uint32_t current_threads() const { return adapt_ ? governor_.threads() : pool_.size(); }  // of the next call
 
   // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
   // on from where it was.

@@ -186,11 +186,12 @@ bool ThreadPool::Run(uint32_t threads, Work work, void* data) {
 
 namespace {
 
-constexpr uint32_t kWindow = 8;          // calls that are looked at together
-constexpr uint32_t kDisturbed = 3;       // of them with long waits: try fewer threads
-constexpr uint32_t kTrial = 6;           // calls of a trial
-constexpr uint64_t kFirstWait = 32;      // calls until more threads are tried again,
-constexpr uint64_t kLongestWait = 1024;  // doubling up to this
+constexpr uint32_t kWindow = 8;                   // calls that are looked at together
+constexpr uint32_t kDisturbed = 3;                // of them with long waits: try fewer threads
+constexpr uint32_t kTrial = 6;                    // calls of a trial
+constexpr uint64_t kFirstWait = 32;               // calls until more threads are tried again,
+constexpr uint64_t kLongestWait = 1024;           // doubling up to this,
+constexpr uint64_t kLongestTime = 5'000'000'000;  // or this many nanoseconds
 
 }  // namespace
 
@@ -206,6 +207,7 @@ void ThreadGovernor::Enter(uint32_t threads, bool trial) {
   disturbed_ = 0;
   sum_ = 0;
   since_trial_ = 0;
+  time_since_trial_ = 0;
 }
 
 void ThreadGovernor::Report(uint64_t nanoseconds, uint32_t long_waits) {
@@ -213,10 +215,12 @@ void ThreadGovernor::Report(uint64_t nanoseconds, uint32_t long_waits) {
   sum_ += nanoseconds;
   if (long_waits > 0) ++disturbed_;
   ++since_trial_;
+  time_since_trial_ += nanoseconds;
   if (trial_) {
-    if (calls_ < kTrial) return;
+    if (calls_ < kTrial && sum_ < kTrial * before_mean_)
+      return;  // what is that slow after fewer calls needs no more of them
     const bool down = current_ < before_;
-    const bool better = Mean() < before_mean_;
+    const bool better = calls_ >= kTrial && Mean() < before_mean_;
     uint64_t& wait = down ? wait_down_ : wait_up_;
     wait = better ? (down ? 0 : kFirstWait) : std::clamp(wait * 2, kFirstWait, kLongestWait);
     Enter(better ? current_ : before_, false);
@@ -224,7 +228,8 @@ void ThreadGovernor::Report(uint64_t nanoseconds, uint32_t long_waits) {
   }
   if (disturbed_ >= kDisturbed && current_ > 1 && since_trial_ > wait_down_) {
     Enter(current_ > cores_ ? cores_ : current_ - 1, true);
-  } else if (current_ < max_ && since_trial_ >= wait_up_) {
+  } else if (current_ < max_ &&
+             (since_trial_ >= wait_up_ || (since_trial_ >= kFirstWait && time_since_trial_ >= kLongestTime))) {
     Enter(current_ + 1, true);
   } else if (calls_ == kWindow) {
     calls_ /= 2;  // the older half of the window fades

@@ -49,9 +49,9 @@ class ThreadPool {
   std::atomic<bool> stop_{false};
 };
 
-// How many threads the next one-row call uses. A call whose threads waited long for each other shares a core with
-// somebody; when that repeats, one thread less is tried and kept if it is faster, and the larger number is tried again
-// later, more and more rarely while it doesn't pay. Time decides alone: results don't depend on the number.
+// How many threads the next call uses, told by one-row calls. A call whose threads waited long for each other shares a
+// core with somebody; when that repeats, one thread less is tried and kept if it is faster, and the larger number is
+// tried again later, more and more rarely while it doesn't pay. Time decides alone: results don't depend on the number.
 class ThreadGovernor {
  public:
   // cores: how many can run at once; a first step down from more goes there.
@@ -71,7 +71,8 @@ class ThreadGovernor {
   uint32_t calls_ = 0;                // in this window or trial
   uint32_t disturbed_ = 0;            // of them with long waits
   uint64_t sum_ = 0;                  // of their durations
-  uint64_t since_trial_ = 0;          // calls since the last trial
+  uint64_t since_trial_ = 0;          // calls since the last trial,
+  uint64_t time_since_trial_ = 0;     // and their time
   uint64_t wait_down_ = 0, wait_up_;  // calls until the next trial down or up may start
 };
 
