@@ -2,6 +2,7 @@
 #include "runtime/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "runtime/npy.h"
@@ -178,6 +179,72 @@ TEST(Run, SelfTest) {
   EXPECT_NE(run.err.find("self-test: score gives"), std::string::npos) << run.err;
   const HashModel without;
   EXPECT_NE(Cli({without.path(), "--selftest"}).err.find("no self-test"), std::string::npos);
+}
+
+// Text of ids, as the test tokenizer decodes it (special and missing ones are nothing).
+std::string TextOf(const std::vector<int32_t>& ids) {
+  std::string text;
+  for (int32_t id : ids) text += id >= 1 && id < 59 ? std::string(1, static_cast<char>('@' + id)) : "";
+  return text;
+}
+
+TEST(Run, TextInAndOut) {
+  const HashModel model("stop_ids 5", "stop_ids none"), with_bos("stop_ids 5", "stop_ids none");
+  for (const auto& [plan, bos] : {std::pair(&model, false), std::pair(&with_bos, true)}) {
+    Assemble(HashModelText() + "section tokenizer hex" + HexLines(HashTokenizer(bos)) + "\nend\n", plan->path());
+  }
+  Outcome run = Cli({model.path(), "-p", "ABC", "-n", "12", "--temp", "0", "--ignore-eos"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, TextOf(Greedy({1, 2, 3}, 12)) + "\n");
+  run = Cli({model.path(), "-p", "ABC", "-n", "12", "--ignore-eos", "--json"});
+  EXPECT_NE(run.out.find("{\"text\": \"" +
+                         [](std::string text) {
+                           for (size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at + 2))
+                             text.insert(at, 1, '\\');
+                           return text;
+                         }(TextOf(Greedy({1, 2, 3}, 12))) +
+                         "\""),
+            std::string::npos)
+      << run.out;
+  EXPECT_EQ(Cli({with_bos.path(), "-p", "A", "-n", "3", "--print-tokens", "--ignore-eos"}).out,
+            Joined(Greedy({60, 1}, 3)) + "\n");
+  // An empty prompt is BOS where the model has one.
+  EXPECT_EQ(Cli({with_bos.path(), "-p", "", "-n", "3", "--print-tokens", "--ignore-eos"}).out,
+            Joined(Greedy({60}, 3)) + "\n");
+  run = Cli({model.path(), "-p", "", "-n", "3"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("empty prompt"), std::string::npos) << run.err;
+  EXPECT_EQ(Cli({model.path(), "-p", "A", "-n", "0"}).out, "");
+}
+
+TEST(Run, PerplexityCutsWindowsAndLeavesTheirFirstTokenOut) {
+  const HashModel model;
+  const std::vector<float> weights(kHashVocab, 0.00390625f);
+  std::string plan = HashModelText();
+  plan.replace(plan.find("section weights hex"), plan.find("section code") - plan.find("section weights hex"),
+               "section weights hex" + HexLines({reinterpret_cast<const char*>(weights.data()), 256}) + "\nend\n");
+  Assemble(plan + "section tokenizer hex" + HexLines(HashTokenizer(false)) + "\nend\n", model.path());
+  const std::string text = "TheLastWindowIsShorterThanTheOthers";
+  WriteFile(model.folder() / "text", text);
+  double sum = 0;
+  int scored = 0;
+  for (size_t at = 0; at < text.size(); at += 16) {
+    std::vector<int32_t> window;
+    for (const char c : text.substr(at, 16)) {
+      if (!window.empty()) {
+        sum += NegativeLogLikelihood(HashLogits(window, weights[0]), c - '@');
+        ++scored;
+      }
+      window.push_back(c - '@');
+    }
+  }
+  const Outcome run = Cli({model.path(), "--perplexity", model.folder() / "text", "--context", "16", "-t", "2"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NEAR(std::log(std::stod(run.out)), sum / scored, 1e-5) << run.out;
+  EXPECT_NE(run.err.find(std::to_string(scored) + " tokens scored in 3 windows"), std::string::npos) << run.err;
+  WriteFile(model.folder() / "text", "T");
+  EXPECT_NE(Cli({model.path(), "--perplexity", model.folder() / "text"}).err.find("needs at least 2"),
+            std::string::npos);
 }
 
 TEST(Run, BenchAndJson) {

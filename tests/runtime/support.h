@@ -8,6 +8,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/loader.h"
+#include "runtime/plan_tokenizer.h"
 #include "tests/plan/support.h"
 
 namespace llmc {
@@ -17,22 +18,54 @@ inline constexpr uint32_t kHashContext = 48;
 
 inline std::string HashModelText() { return ReadFile(LLMC_SOURCE_DIR "/tests/runtime/model.plan.txt"); }
 
-// The logits behind `tokens`, by model.c's definition.
-inline std::vector<float> HashLogits(std::span<const int32_t> tokens) {
+// The logits behind `tokens`, by model.c's definition; with `flat` for all weights if it isn't 0.
+inline std::vector<float> HashLogits(std::span<const int32_t> tokens, float flat = 0) {
   uint32_t hash = 0;
   for (size_t p = 0; p < tokens.size(); ++p)
     hash += (static_cast<uint32_t>(tokens[p]) + 1) * static_cast<uint32_t>(2 * p + 1);
   hash *= 2654435761u;
   std::vector<float> logits(kHashVocab);
   for (uint32_t v = 0; v < kHashVocab; ++v) {
-    logits[v] = static_cast<float>((hash ^ (v * 40503u << 8)) >> 16 & 1023) *
-                (1.0f + static_cast<float>(37 * v % kHashVocab) / static_cast<float>(kHashVocab));
+    const float weight = 1.0f + static_cast<float>(37 * v % kHashVocab) / static_cast<float>(kHashVocab);
+    logits[v] = static_cast<float>((hash ^ (v * 40503u << 8)) >> 16 & 1023) * (flat != 0 ? flat : weight);
   }
   return logits;
 }
 
 inline bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// A byte-level tokenizer of the model's vocabulary: 'A' is 1, 'B' is 2, ... 'z' is 58, no merges, BOS 60 if wanted.
+// Bytes outside have no token.
+inline std::string HashTokenizer(bool add_bos) {
+  static const std::string index(2, '\0'), pages(256, '\0');
+  TokenizerTables tables;
+  tables.byte_ids.fill(-1);
+  tables.tokens.resize(kHashVocab);
+  tables.token_flags.resize(kHashVocab, 0);
+  for (int32_t id = 1; id < 59; ++id) {
+    tables.tokens[static_cast<size_t>(id)] = std::string(1, static_cast<char>('@' + id));
+    tables.token_flags[static_cast<size_t>(id)] = kTokenInModel;
+    tables.byte_ids[static_cast<size_t>('@' + id)] = id;
+  }
+  tables.tokens[60] = "<s>";
+  tables.token_flags[60] = kTokenSpecial;
+  tables.bos = 60;
+  tables.add_bos = add_bos;
+  tables.steps = {{StepKind::Whole}};
+  tables.unicode = {index, pages, {}, {}, {}};
+  return BuildTokenizerSection(tables);
+}
+
+inline std::string HexLines(std::string_view bytes) {
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(bytes[i]));
+    out += std::string(i % 32 == 0 ? "\n" : "") + digits;
+  }
+  return out;
 }
 
 // A folder with the model's plan; `to` stands for the first `from` of its text.
