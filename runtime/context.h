@@ -16,7 +16,8 @@ typedef struct LlmcBarrier {
   uint8_t pad0[60];
   uint32_t epoch;  // futex word
   uint32_t sleepers;
-  uint32_t abort;       // thread 0's copy of Context.abort_request, valid after the barrier that published it
+  uint32_t
+      abort;  // 2 * epoch + 1 of the barrier at which all threads leave, written by thread 0 before it arrives; else 0
   uint32_t long_waits;  // waits that outlasted the spin phase (a core is shared with somebody); read and reset by the
                         // executor
   uint8_t pad1[48];

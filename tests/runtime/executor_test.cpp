@@ -101,6 +101,28 @@ TEST(Session, StopsOnRequestAndGoesOn) {
   }
 }
 
+// Threads must agree on the barrier at which they leave, however far one is ahead: a disagreement hangs.
+TEST(Session, StopsOnRequestAtAnyMoment) {
+  const HashModel model;
+  const Executable executable = LoadPlan(model.path());
+  Session session = MakeSession(executable, 3);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) session.RequestAbort();
+  });
+  int stopped = 0;
+  for (int i = 0; i < 2000; ++i) {
+    session.Reset();
+    stopped += !ErrorOf([&] { session.Decode(3); }).empty();
+  }
+  done = true;
+  other.join();
+  EXPECT_GT(stopped, 0);
+  ErrorOf([&] { session.Decode(3); });  // takes a request that is left
+  session.Reset();
+  EXPECT_TRUE(SameBits(session.Decode(5), HashLogits(std::vector<int32_t>{5})));
+}
+
 TEST(Session, RunsAnInterpreter) {
   Executable executable;
   const HashModel model;

@@ -17,8 +17,8 @@ static long Futex(uint32_t* word, long op, uint32_t value) {
 /* Returns whether to leave. */
 static uint32_t Barrier(const LlmcContext* c, uint32_t thread, uint32_t threads) {
   LlmcBarrier* b = c->barrier;
-  if (thread == 0) __atomic_store_n(&b->abort, __atomic_load_n(c->abort_request, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-  uint32_t epoch = __atomic_load_n(&b->epoch, __ATOMIC_ACQUIRE);
+  uint32_t epoch = __atomic_load_n(&b->epoch, __ATOMIC_ACQUIRE), leave = 2 * epoch + 1;
+  if (thread == 0) __atomic_store_n(&b->abort, __atomic_load_n(c->abort_request, __ATOMIC_RELAXED) ? leave : 0, __ATOMIC_RELAXED);
   if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
     __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&b->epoch, epoch + 1, __ATOMIC_SEQ_CST);
@@ -32,7 +32,7 @@ static uint32_t Barrier(const LlmcContext* c, uint32_t thread, uint32_t threads)
       __atomic_sub_fetch(&b->sleepers, 1, __ATOMIC_SEQ_CST);
     }
   }
-  return __atomic_load_n(&b->abort, __ATOMIC_RELAXED);
+  return __atomic_load_n(&b->abort, __ATOMIC_RELAXED) == leave;
 }
 
 static void Logits(const LlmcContext* c, uint32_t row, float* logits, uint32_t thread, uint32_t threads) {

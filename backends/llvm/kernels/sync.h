@@ -28,13 +28,15 @@ extern "C" uint32_t llmc_barrier(const LlmcContext* c, uint32_t thread, uint32_t
   const uint32_t* request = c->abort_request;
   if (threads <= 1) return request != nullptr && __atomic_load_n(request, __ATOMIC_RELAXED) != 0;
   const uint32_t epoch = __atomic_load_n(&b->epoch, __ATOMIC_RELAXED);
-  // The threads' answer is written before thread 0 arrives and read after the epoch has moved on: everybody sees the
-  // same.
-  if (thread == 0)
-    __atomic_store_n(&b->abort, request != nullptr && __atomic_load_n(request, __ATOMIC_RELAXED) != 0,
-                     __ATOMIC_RELAXED);
+  // Thread 0's answer is written before it arrives and read after the epoch has moved on: everybody sees the same. It
+  // names this barrier, since thread 0 may be at the next one before a slow thread has read it.
+  const uint32_t leave = 2 * epoch + 1;
+  if (thread == 0) {
+    const bool wanted = request != nullptr && __atomic_load_n(request, __ATOMIC_RELAXED) != 0;
+    __atomic_store_n(&b->abort, wanted ? leave : 0, __ATOMIC_RELAXED);
+  }
   if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
-    const uint32_t abort = __atomic_load_n(&b->abort, __ATOMIC_RELAXED);
+    const uint32_t abort = __atomic_load_n(&b->abort, __ATOMIC_RELAXED) == leave;
     __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&b->epoch, epoch + 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST) != 0)
@@ -57,7 +59,7 @@ extern "C" uint32_t llmc_barrier(const LlmcContext* c, uint32_t thread, uint32_t
       __atomic_sub_fetch(&b->sleepers, 1, __ATOMIC_SEQ_CST);
     }
   }
-  return __atomic_load_n(&b->abort, __ATOMIC_RELAXED);
+  return __atomic_load_n(&b->abort, __ATOMIC_RELAXED) == leave;
 }
 
 #if !__STDC_HOSTED__
