@@ -2,6 +2,8 @@
 #include "frontend/config_source.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,16 @@ namespace llmc {
 namespace {
 
 constexpr size_t kShownBytes = 80;  // of a value in a message
+
+// The double that a person would have written: 1e-05, not 9.999999747378752e-06. Rounded to f32 again it is the same
+// float.
+double ShortestDouble(float v) {
+  std::array<char, 32> text{};
+  char* end = std::to_chars(text.data(), text.data() + text.size(), v).ptr;
+  double out = static_cast<double>(v);
+  std::from_chars(text.data(), end, out);
+  return out;
+}
 
 }  // namespace
 
@@ -107,8 +119,8 @@ ConfigValue GgufConfig::Convert(const GgufKey& key) const {
     v.shown = *flag ? "true" : "false";
   } else if (auto number = key.value.Float()) {
     v.kind = FieldValue::Kind::Float;
-    v.number = *number;
-    v.shown = fmt::format("{}", *number);
+    v.number = key.value.type == GgufType::F32 ? ShortestDouble(static_cast<float>(*number)) : *number;
+    v.shown = fmt::format("{}", v.number);
   } else if (auto integer = key.value.Int()) {
     v.kind = FieldValue::Kind::Int;
     v.integer = *integer;

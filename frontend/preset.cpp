@@ -11,6 +11,7 @@
 
 #include "frontend/config_keys.h"
 #include "frontend/embedded.h"
+#include "frontend/weight_list.h"
 
 namespace llmc {
 namespace {
@@ -336,6 +337,7 @@ Description Map(const ConfigSource& config, const std::vector<Json>& presets, co
   Description& d = mapper.description();
   d.model.name = NameOf(preset);
   Complete(d, config.file());
+  KeepUsedTensorRules(d);
   mapper.Equalities();
   CheckKeys(config, format, arch, mapper.mapped(), options);
   return std::move(d);

@@ -131,6 +131,14 @@ void CheckTensorNames(const Description& d, const std::string& file) {
   }
 }
 
+void KeepUsedTensorRules(Description& d) {
+  for (const Row& row : kLayerRows) {
+    bool used =
+        std::any_of(d.blocks.begin(), d.blocks.end(), [&](const auto& block) { return row.present(block.second); });
+    if (!used) d.tensors.erase(Key(row, true));
+  }
+}
+
 bool MatchesPattern(std::string_view pattern, std::string_view name) {
   constexpr std::string_view kMark = "{i}";
   while (!pattern.empty()) {

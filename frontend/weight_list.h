@@ -34,6 +34,9 @@ WeightUse HeadOf(const Description& d);
 // Throws InputError UnknownKey when the description's "tensors" names something that no graph reads.
 void CheckTensorNames(const Description& d, const std::string& file);
 
+// Drops the rules of weights that the description does not have; a tied head keeps its own, since a file may hold it.
+void KeepUsedTensorRules(Description& d);
+
 // "model.layers.{i}.x" matches "model.layers.12.x": "{i}" stands for a run of digits.
 bool MatchesPattern(std::string_view pattern, std::string_view name);
 
