@@ -80,7 +80,9 @@ void CheckKeys(const ConfigSource& config, const std::string& section, const std
     if (size_t dot = m.find('.'); section == "hf" && dot != std::string::npos) nested.push_back(m.substr(0, dot));
   }
   for (const ConfigSource::Key& key : config.Keys(nested)) {
-    if (mapped.contains(key.text) || key.value.empty || Holds(lists.Find("known"), key.text)) continue;
+    // Among keys of arithmetic `false` says something too.
+    bool has_value = key.member ? !key.value.null : !key.value.empty;
+    if (mapped.contains(key.text) || !has_value || Holds(lists.Find("known"), key.text)) continue;
     if (prefixes && HasPrefix(prefixes, key.text)) continue;
     if (std::find(options.allow_unknown.begin(), options.allow_unknown.end(), key.text) != options.allow_unknown.end())
       continue;

@@ -1,0 +1,127 @@
+// llmc's own form of a description: it reads back what it prints, names nearest keys, and refuses what cannot be.
+#include "frontend/description.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "frontend/weight_list.h"
+#include "tests/frontend/support.h"
+#include "tests/support/expect_error.h"
+
+namespace llmc {
+namespace {
+
+using test::ErrorOf;
+
+Description Read(const std::string& text) { return ReadDescription(ParseJson(text, "d.json"), "d.json"); }
+std::string Own(const std::string& block, const std::string& keys = "") {
+  return "{\"llmc\": 1, " + keys +
+         "\"vocab\": 40, \"d_model\": 16, \"n_layers\": 3, \"max_context\": 64, \"blocks\": {" + block + "}}";
+}
+const std::string kBlock = "\"a\": {\"attention\": {\"n_heads\": 4}, \"ffn\": {\"d_ff\": 24}}";
+
+TEST(Description, PrintedFormReadsBack) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    Description d = test::Describe(test::TinyConfig(
+        family, "\"tie_word_embeddings\": true, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 3.0}, "));
+    std::string text = PrintDescription(d);
+    Description again = Read(text);
+    EXPECT_EQ(PrintDescription(again), text);
+    EXPECT_EQ(again.blocks, d.blocks);
+    EXPECT_EQ(again.tensors, d.tensors);
+  }
+}
+
+TEST(Description, MixedLayersReadBack) {
+  Description d = test::Describe(
+      test::TinyConfig("qwen2", "\"sliding_window\": 3, \"use_sliding_window\": true, \"max_window_layers\": 1, "));
+  ASSERT_EQ(d.blocks.size(), 2U);
+  Description again = Read(PrintDescription(d));
+  EXPECT_EQ(again.layers, d.layers);
+  EXPECT_EQ(again.BlockOf(0).attention.window, 0);
+  EXPECT_EQ(again.BlockOf(1).attention.window, 3);
+}
+
+TEST(Description, LayersRepeatAndLikeCopies) {
+  Description d =
+      Read(Own(kBlock + ", \"b\": {\"like\": \"a\", \"attention\": {\"window\": 8}}", "\"layers\": [\"a\", \"b\"], "));
+  EXPECT_EQ(d.layers, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(d.BlockOf(1).attention.window, 8);
+  EXPECT_EQ(d.BlockOf(1).ffn.d_ff, 24);
+  EXPECT_EQ(d.BlockOf(1).attention.d_head, 4);
+  // One level only, and backwards only.
+  ErrorOf(DiagKind::UnknownName,
+          [] { Read(Own(kBlock + ", \"b\": {\"like\": \"a\"}, \"c\": {\"like\": \"b\"}", "\"layers\": [\"a\"], ")); });
+  ErrorOf(DiagKind::UnknownName, [] { Read(Own("\"b\": {\"like\": \"a\"}, " + kBlock, "\"layers\": [\"a\"], ")); });
+}
+
+TEST(Description, UnknownKeysNameTheNearest) {
+  auto hint = [](const std::string& text) { return ErrorOf(DiagKind::UnknownKey, [&] { Read(text); }); };
+  EXPECT_NE(hint(Own("\"a\": {\"attention\": {\"n_head\": 4}}")).find("did you mean \"n_heads\"?"), std::string::npos);
+  EXPECT_NE(hint(Own("\"a\": {\"atention\": {}}")).find("did you mean \"attention\"?"), std::string::npos);
+  EXPECT_NE(hint(Own(kBlock, "\"max_contxt\": 3, ")).find("did you mean \"max_context\"?"), std::string::npos);
+  EXPECT_EQ(hint(Own(kBlock, "\"zzzzzz\": 3, ")).find("did you mean"), std::string::npos);
+  EXPECT_EQ(hint("{\"llmc\": 1,\n \"ends\": {\"tie\": true}}").substr(0, 11), "d.json:2:11");
+}
+
+TEST(Description, ChoicesAreListed) {
+  std::string message = ErrorOf(DiagKind::Unsupported, [] { Read(Own("\"a\": {\"norm\": {\"kind\": \"layer\"}}")); });
+  EXPECT_NE(message.find("norm.kind = \"layer\" is not supported; supported: rms"), std::string::npos) << message;
+}
+
+TEST(Description, Refused) {
+  ErrorOf(DiagKind::Unsupported, [] { Read("{\"llmc\": 2}"); });
+  ErrorOf(DiagKind::BadValue, [] { Read("{\"llmc\": \"1\"}"); });
+  ErrorOf(DiagKind::MissingKey, [] { Read("{\"llmc\": 1}"); });
+  ErrorOf(DiagKind::BadValue, [] { Read(Own("")); });
+  ErrorOf(DiagKind::MissingKey, [] { Read(Own("\"a\": {\"attention\": {\"n_heads\": 4}}")); });  // ffn.d_ff
+  ErrorOf(DiagKind::MissingKey, [] { Read(Own(kBlock + ", \"b\": {\"like\": \"a\"}")); });       // layers
+  ErrorOf(DiagKind::UnknownName, [] { Read(Own(kBlock, "\"layers\": [\"x\"], ")); });
+  ErrorOf(DiagKind::BadValue, [] { Read(Own(kBlock, "\"layers\": [\"a\", \"a\", \"a\", \"a\"], ")); });
+  ErrorOf(DiagKind::BadValue, [] { Read(Own(kBlock, "\"layers\": [], ")); });
+  ErrorOf(DiagKind::BadValue, [] { Read(Own(kBlock, "\"name\": \"a-b\", ")); });
+  ErrorOf(DiagKind::BadValue, [] { Read(Own(kBlock, "\"tensors\": {\"embed\": {}}, ")); });
+  ErrorOf(DiagKind::UnknownKey, [] { Read(Own(kBlock, "\"tensors\": {\"embed\": {\"from\": \"x\", \"sub\": 1}}, ")); });
+  Description d = Read(Own(kBlock, "\"tensors\": {\"b{i}.wz\": \"x\"}, "));
+  EXPECT_NE(ErrorOf(DiagKind::UnknownKey, [&] { CheckTensorNames(d, "d.json"); }).find("did you mean"),
+            std::string::npos);
+}
+
+TEST(Description, EveryFieldRoundTrips) {
+  Description d =
+      Read(Own("\"a\": {\"norm\": {\"eps\": 0.5}, \"attention\": {\"n_heads\": 4, \"n_kv_heads\": 2, \"d_head\": 6, "
+               "\"bias\": \"qkvo\", "
+               "\"qk_norm\": \"per_head\", \"window\": 9}, \"position\": {\"theta\": 3.0, \"rotary_dim\": 4, "
+               "\"pairs\": \"interleaved\", "
+               "\"scaling\": \"llama3\", \"factor\": 2.0, \"original\": 32, \"low\": 0.5, \"high\": 3.0}, \"ffn\": "
+               "{\"d_ff\": 24, \"bias\": true}}",
+               "\"name\": \"m\", \"dtype\": \"bf16\", \"ends\": {\"tied\": true}, \"weights\": \"w.safetensors\", "
+               "\"ignored_tensors\": [\"x{i}\"], "
+               "\"tensors\": {\"final_norm\": {\"from\": \"n\", \"add\": 1}}, "));
+  std::string text = PrintDescription(d);
+  EXPECT_EQ(PrintDescription(Read(text)), text);
+  EXPECT_EQ(d.BlockOf(0).position.rotary_dim, 4);
+  EXPECT_EQ(d.tensors.at("final_norm").add, 1.0);
+}
+
+TEST(WeightList, NamesShapesAndRules) {
+  Description d = test::Describe(test::TinyConfig("qwen2"));
+  std::vector<WeightUse> uses = WeightsOf(d);
+  EXPECT_EQ(uses.size(), 1U + 2U * 12U + 2U);
+  EXPECT_EQ(ToText(uses[4].name), "b0.wk");
+  EXPECT_EQ(uses[4].source.from, "model.layers.0.self_attn.k_proj.weight");
+  EXPECT_EQ(uses[4].dims, (std::vector<int64_t>{8, 16}));
+  EXPECT_EQ(uses[4].rule, "[attention.n_kv_heads * attention.d_head, d_model]");
+}
+
+TEST(WeightList, Patterns) {
+  EXPECT_TRUE(MatchesPattern("a.{i}.b", "a.12.b"));
+  EXPECT_FALSE(MatchesPattern("a.{i}.b", "a..b"));
+  EXPECT_FALSE(MatchesPattern("a.{i}.b", "a.1.bc"));
+  EXPECT_FALSE(MatchesPattern("a.{i}.b", "a.x.b"));
+  EXPECT_TRUE(MatchesPattern("a{i}", "a7"));
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,431 @@
+// From a model on disk to a module and its weights: heads tied or not (CASES A11), biases (A13), head_dim (A08), GGUF
+// and HF alike, options, and what is refused.
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontend/frontend.h"
+#include "ir/blocks.h"
+#include "ir/interpreter.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tests/frontend/support.h"
+#include "tests/support/expect_error.h"
+
+namespace llmc {
+namespace {
+
+using test::Describe;
+using test::ErrorOf;
+using test::FindTensor;
+using test::StTensor;
+using test::TempDir;
+using test::TensorsFor;
+using test::TinyConfig;
+using test::WriteModel;
+
+const std::vector<int32_t> kTokens = {3, 1, 4, 1, 5, 9, 2, 6};
+
+struct Loader {
+  ModelOptions options;
+  std::vector<Diag> warnings;
+  explicit Loader(const std::string& path) {
+    options.model = path;
+    options.kv_type = "f32";
+  }
+  Model Load() {
+    options.sink = [this](const Diag& d) { warnings.push_back(d); };
+    return LoadModel(options);
+  }
+  std::vector<float> Logits() {
+    Model model = Load();
+    Verify(model.module, "import");
+    EXPECT_EQ(Print(Parse(Print(model.module), "t")), Print(model.module));
+    return Interpreter(model.module, *model.weights).Run("forward", kTokens, 0, static_cast<int64_t>(kTokens.size()));
+  }
+};
+
+std::string ErrorFor(DiagKind kind, const std::string& path) {
+  return ErrorOf(kind, [&] { Loader(path).Load(); });
+}
+
+// ---- heads (CASES A11)
+// ---------------------------------------------------------------------------------------------------
+
+TEST(Load, TiedWithoutHead) {
+  TempDir tied;
+  TempDir untied;
+  std::string tie = "\"tie_word_embeddings\": true, ";
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama", tie)));
+  WriteModel(tied, TinyConfig("llama", tie), tensors);
+  StTensor head = *FindTensor(tensors, "model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  tensors.push_back(head);
+  WriteModel(untied, TinyConfig("llama"), tensors);
+  EXPECT_EQ(Loader(tied.path()).Logits(), Loader(untied.path()).Logits());
+
+  // The same head once more in the file of a tied model: still tied, stored once, no warning.
+  WriteModel(tied, TinyConfig("llama", tie), tensors);
+  Loader again(tied.path());
+  EXPECT_EQ(again.Load().module.FindGlobal(Name("head")), -1);
+  EXPECT_TRUE(again.warnings.empty());
+}
+
+TEST(Load, TiedWithAnotherHeadInTheFile) {
+  TempDir tied;
+  TempDir untied;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  WriteModel(untied, TinyConfig("llama"), tensors);
+  WriteModel(tied, TinyConfig("llama", "\"tie_word_embeddings\": true, "), tensors);
+  Loader loader(tied.path());
+  EXPECT_EQ(loader.Logits(), Loader(untied.path()).Logits());
+  ASSERT_EQ(loader.warnings.size(), 1U);
+  EXPECT_EQ(loader.warnings[0].place.at, "tensor lm_head.weight");
+}
+
+TEST(Load, UntiedWithoutHead) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama"), TensorsFor(Describe(TinyConfig("llama", "\"tie_word_embeddings\": true, "))));
+  EXPECT_NE(ErrorFor(DiagKind::MissingTensor, dir.path()).find("lm_head.weight"), std::string::npos);
+}
+
+// ---- tensors against the description
+// -----------------------------------------------------------------------------------
+
+// CASES A13: a bias in the file that the graph does not use.
+TEST(Load, UnusedTensors) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama"),
+             TensorsFor(Describe(TinyConfig("llama", "\"attention_bias\": true, \"mlp_bias\": true, "))));
+  std::string message = ErrorFor(DiagKind::UnusedTensor, dir.path());
+  EXPECT_NE(message.find("14 of 35 tensors"), std::string::npos) << message;
+}
+
+TEST(Load, MissingBias) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama", "\"attention_bias\": true, "), TensorsFor(Describe(TinyConfig("llama"))));
+  EXPECT_NE(ErrorFor(DiagKind::MissingTensor, dir.path()).find("q_proj.bias"), std::string::npos);
+}
+
+TEST(Load, KnownBuffersAreIgnored) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  tensors.push_back(test::F32Tensor("model.layers.1.self_attn.rotary_emb.inv_freq", {2}, {1, 2}));
+  WriteModel(dir, TinyConfig("llama"), tensors);
+  Loader(dir.path()).Load();
+}
+
+// CASES A08: head_dim from the config rules; rows that follow from hidden/heads are refused.
+TEST(Load, HeadDim) {
+  TempDir dir;
+  std::string config = TinyConfig("llama", "\"head_dim\": 10, ");
+  WriteModel(dir, config, TensorsFor(Describe(config)));
+  EXPECT_EQ(Loader(dir.path()).Logits().size(), kTokens.size() * 40);
+  WriteModel(dir, config, TensorsFor(Describe(TinyConfig("llama"))));
+  std::string message = ErrorFor(DiagKind::ShapeMismatch, dir.path());
+  EXPECT_NE(message.find("tensor model.layers.0.self_attn.q_proj.weight"), std::string::npos) << message;
+  EXPECT_NE(message.find("[attention.n_heads * attention.d_head, d_model] = [40, 16], is [16, 16]"), std::string::npos)
+      << message;
+}
+
+TEST(Load, VectorsAreWidenedAndMatricesStay) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("qwen2")));
+  for (StTensor& t : tensors) {
+    std::string narrow;
+    for (size_t i = 0; i < t.data.size(); i += sizeof(float)) {
+      float v = 0;
+      std::memcpy(&v, t.data.data() + i, sizeof(v));
+      narrow += test::Bytes(F32ToBf16(v));
+    }
+    t.data = narrow;
+    t.dtype = "BF16";
+  }
+  WriteModel(dir, TinyConfig("qwen2"), tensors);
+  Loader loader(dir.path());
+  std::string text = Print(loader.Load().module);
+  EXPECT_NE(text.find("bq_f32 : f32[16] = cast $b{i}.bq"), std::string::npos) << text;
+  EXPECT_NE(text.find("weight $b{i}.wq : bf16[16, 16]"), std::string::npos) << text;
+  EXPECT_NE(text.find("activations = f32"), std::string::npos) << text;
+  for (float v : loader.Logits()) ASSERT_TRUE(std::isfinite(v));
+}
+
+TEST(Load, AddedGain) {
+  TempDir plain;
+  TempDir shifted;
+  Description d = Describe(TinyConfig("llama"));
+  std::vector<StTensor> tensors = TensorsFor(d);
+  d.tensors["final_norm"].add = 0.25;
+  shifted.Write("m.json", PrintDescription(d));
+  shifted.Write("model.safetensors", test::SafetensorsFile(tensors));
+  StTensor& gain = *FindTensor(tensors, "model.norm.weight");
+  for (size_t i = 0; i < gain.data.size(); i += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, gain.data.data() + i, sizeof(v));
+    v += 0.25F;
+    std::memcpy(gain.data.data() + i, &v, sizeof(v));
+  }
+  WriteModel(plain, TinyConfig("llama"), tensors);
+  EXPECT_EQ(Loader(shifted / "m.json").Logits(), Loader(plain.path()).Logits());
+}
+
+// ---- sources
+// -------------------------------------------------------------------------------------------------------------
+
+TEST(Load, EverySourceOfOneModel) {
+  TempDir dir;
+  std::string config = TinyConfig("llama");
+  std::vector<StTensor> tensors = TensorsFor(Describe(config));
+  WriteModel(dir, config, tensors);
+  std::vector<float> expected = Loader(dir.path()).Logits();
+  EXPECT_EQ(Loader(dir.Write("copy.json", config)).Logits(), expected);
+  // llmc's own form, weights beside it, named in it, and named on the command line.
+  std::string own = PrintDescription(Describe(config));
+  EXPECT_EQ(Loader(dir.Write("own.json", own)).Logits(), expected);
+  TempDir elsewhere;
+  Loader named(elsewhere.Write("own.json", own));
+  ErrorOf(DiagKind::FileError, [&] { named.Load(); });
+  named.options.weights = dir.path();
+  EXPECT_EQ(named.Logits(), expected);
+  std::string with_path = own;
+  with_path.replace(0, 1, "{\"weights\": \"" + (dir / "model.safetensors") + "\", ");
+  EXPECT_EQ(Loader(elsewhere.Write("with_path.json", with_path)).Logits(), expected);
+}
+
+TEST(Load, PlacesThatAreNoModel) {
+  TempDir dir;
+  ErrorFor(DiagKind::FileError, dir.path());
+  ErrorFor(DiagKind::FileError, dir / "absent.json");
+  ErrorFor(DiagKind::FileError, dir / "absent.gguf");
+  ErrorFor(DiagKind::FileError, dir.Write("model.bin", "x"));
+  ErrorFor(DiagKind::BadValue, dir.Write("list.json", "[]"));
+  ErrorFor(DiagKind::FileError, dir.Write("m.json", TinyConfig("llama")));  // no weights beside it
+}
+
+TEST(Load, RandomAndNoWeights) {
+  TempDir dir;
+  Loader loader(dir.Write("m.json", TinyConfig("qwen3", "\"torch_dtype\": \"float16\", ")));
+  loader.options.weights = "random:7";
+  std::vector<float> a = loader.Logits();
+  EXPECT_EQ(a, loader.Logits());
+  EXPECT_NE(Print(loader.Load().module).find("random = 7"), std::string::npos);
+  loader.options.weights = "random:8";
+  EXPECT_NE(a, loader.Logits());
+  for (const char* bad : {"random:", "random:x", "random:-1", "random:99999999999999999999"}) {
+    loader.options.weights = bad;
+    EXPECT_THROW(loader.Load(), UsageError) << bad;
+  }
+  loader.options.weights = "";
+  loader.options.no_weights = true;
+  Model model = loader.Load();
+  EXPECT_EQ(model.weights, nullptr);
+  EXPECT_NE(Print(model.module).find("weight $embed : f16[40, 16]"), std::string::npos);
+  loader.options.weights = "random:7";
+  EXPECT_THROW(loader.Load(), UsageError);
+}
+
+TEST(Load, Context) {
+  TempDir dir;
+  Loader loader(
+      dir.Write("m.json", TinyConfig("llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}, ")));
+  loader.options.no_weights = true;
+  auto context = [&] { return loader.Load().module.options.Int("context"); };
+  EXPECT_EQ(context(), 64);
+  EXPECT_EQ(loader.Load().module.options.Int("chunk"), 64);
+  loader.options.context = 128;  // stretched twice
+  EXPECT_EQ(context(), 128);
+  loader.options.context = 129;
+  ErrorOf(DiagKind::BadValue, [&] { context(); });
+}
+
+TEST(Load, Quantize) {
+  TempDir dir;
+  std::string config = TinyConfig("llama");
+  for (auto [from, to] : {std::pair{"\"hidden_size\": 16", "\"hidden_size\": 64"},
+                          {"\"intermediate_size\": 24", "\"intermediate_size\": 40"}}) {
+    config.replace(config.find(from), std::strlen(from), to);
+  }
+  Loader loader(dir.Write("m.json", config));
+  loader.options.weights = "random:1";
+  loader.options.quantize = "q8_0";
+  std::string text = Print(loader.Load().module);
+  EXPECT_NE(text.find("const $b{i}.wq_q8_0 : q8_0[64, 64] = quantize $b{i}.wq"), std::string::npos) << text;
+  EXPECT_NE(text.find("activations = q8"), std::string::npos) << text;
+  // Rows of 40 are no whole blocks: that matrix stays, and llmc says so.
+  EXPECT_EQ(text.find("w_down_q8_0"), std::string::npos) << text;
+  ASSERT_EQ(loader.warnings.size(), 2U);
+  EXPECT_NE(loader.warnings[0].message.find("rows of 40 elements"), std::string::npos);
+}
+
+// ---- GGUF
+// ----------------------------------------------------------------------------------------------------------------
+
+// The tiny model as a GGUF file: q and k rows of each head reordered so that interleaved pairs rotate as the halves
+// did.
+std::string PairRows(const std::string& data, size_t row_bytes, size_t d_head) {
+  std::string out;
+  size_t rows = data.size() / row_bytes;
+  for (size_t head = 0; head < rows / d_head; ++head) {
+    for (size_t i = 0; i < d_head; ++i) {
+      size_t from = head * d_head + i / 2 + (i % 2) * (d_head / 2);
+      out += data.substr(from * row_bytes, row_bytes);
+    }
+  }
+  return out;
+}
+
+test::GgufWriter TinyGguf(const std::string& arch, const std::vector<StTensor>& tensors, bool permute) {
+  test::GgufWriter w;
+  w.Text("general.architecture", arch)
+      .U32(arch + ".embedding_length", 16)
+      .U32(arch + ".block_count", 2)
+      .U32(arch + ".context_length", 64);
+  w.U32(arch + ".attention.head_count", 4)
+      .U32(arch + ".attention.head_count_kv", 2)
+      .U32(arch + ".feed_forward_length", 24);
+  w.F32(arch + ".attention.layer_norm_rms_epsilon", 1e-6F)
+      .U32(arch + ".rope.dimension_count", 4)
+      .F32(arch + ".rope.freq_base", 10000.0F);
+  const std::vector<std::pair<std::string, std::string>> names = {{"model.embed_tokens.", "token_embd."},
+                                                                  {"model.norm.", "output_norm."},
+                                                                  {"lm_head.", "output."},
+                                                                  {"model.layers.", "blk."},
+                                                                  {"input_layernorm", "attn_norm"},
+                                                                  {"self_attn.q_proj", "attn_q"},
+                                                                  {"self_attn.k_proj", "attn_k"},
+                                                                  {"self_attn.v_proj", "attn_v"},
+                                                                  {"self_attn.o_proj", "attn_output"},
+                                                                  {"post_attention_layernorm", "ffn_norm"},
+                                                                  {"mlp.gate_proj", "ffn_gate"},
+                                                                  {"mlp.up_proj", "ffn_up"},
+                                                                  {"mlp.down_proj", "ffn_down"}};
+  for (const StTensor& t : tensors) {
+    std::string name = t.name;
+    for (const auto& [from, to] : names) {
+      if (size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+    }
+    bool rotates = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
+    std::string data =
+        permute && rotates ? PairRows(t.data, t.data.size() / static_cast<size_t>(t.dims[0]), 4) : t.data;
+    w.tensors.push_back({name, {t.dims.rbegin(), t.dims.rend()}, 0, data});
+  }
+  return w;
+}
+
+TEST(LoadGguf, EqualsTheHfModel) {
+  for (const char* family : {"llama", "qwen2"}) {
+    TempDir dir;
+    std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig(family)));
+    WriteModel(dir, TinyConfig(family), tensors);
+    bool permute = std::string(family) == "llama";
+    std::vector<float> hf = Loader(dir.path()).Logits();
+    std::vector<float> gguf = Loader(dir.Write("m.gguf", TinyGguf(family, tensors, permute).File())).Logits();
+    ASSERT_EQ(hf.size(), gguf.size());
+    // Permuted rows change the order of sums in the scores; everything else is the same.
+    for (size_t i = 0; i < hf.size(); ++i) EXPECT_NEAR(hf[i], gguf[i], permute ? 1e-5F : 0.0F);
+  }
+}
+
+TEST(LoadGguf, AnyAlignmentGivesTheSameModel) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  std::vector<float> expected = Loader(dir.Write("m.gguf", TinyGguf("llama", tensors, true).File())).Logits();
+  for (uint32_t alignment : {8U, 64U, 4096U}) {
+    test::GgufWriter w = TinyGguf("llama", tensors, true);
+    w.U32("general.alignment", alignment);
+    w.alignment = alignment;
+    EXPECT_EQ(Loader(dir.Write("a.gguf", w.File())).Logits(), expected) << alignment;
+  }
+}
+
+TEST(LoadGguf, HeadAndBiasesByTensors) {
+  TempDir dir;
+  Description tied = Describe(TinyConfig("llama", "\"tie_word_embeddings\": true, \"attention_bias\": true, "));
+  ModelOptions options;
+  options.model = dir.Write("m.gguf", TinyGguf("llama", TensorsFor(tied), true).File());
+  std::string text = DescribeModel(options);
+  EXPECT_NE(text.find("\"tied\": true"), std::string::npos);
+  EXPECT_NE(text.find("\"bias\": \"qkvo\""), std::string::npos);
+  EXPECT_NE(text.find("\"pairs\": \"interleaved\""), std::string::npos);
+  // The printed description with the file's weights is the same model.
+  Loader own(dir.Write("own.json", text));
+  own.options.weights = options.model;
+  EXPECT_EQ(own.Logits(), Loader(options.model).Logits());
+}
+
+TEST(LoadGguf, KeysThatAreRefused) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  auto with = [&](auto change) {
+    test::GgufWriter w = TinyGguf("llama", tensors, true);
+    change(w);
+    return dir.Write("m.gguf", w.File());
+  };
+  using W = test::GgufWriter;
+  ErrorFor(DiagKind::UnknownKey, with([](W& w) { w.U32("llama.attention.sliding_window", 8); }));
+  ErrorFor(DiagKind::UnknownKey, with([](W& w) { w.U32("llama.expert_count", 8); }));
+  Loader(with([](W& w) { w.U32("llama.expert_count", 0); })).Load();
+  ErrorFor(DiagKind::Unsupported, with([](W& w) { w.Text("llama.rope.scaling.type", "longrope"); }));
+  ErrorFor(DiagKind::Unsupported, with([](W& w) { w.U32("llama.vocab_size", 41); }));
+  ErrorFor(DiagKind::Unsupported, with([](W& w) { w.U32("llama.attention.value_length", 5); }));
+  ErrorFor(DiagKind::BadValue, with([](W& w) { w.Text("llama.attention.key_length", "x"); }));
+  Loader(with([](W& w) { w.Text("general.name", "scale rope").Text("tokenizer.ggml.pre", "x"); })).Load();
+  EXPECT_NE(ErrorFor(DiagKind::UnusedTensor, with([](W& w) { w.tensors.push_back({"extra.bias", {1}, 0, "data"}); }))
+                .find("extra.bias"),
+            std::string::npos);
+  ErrorFor(DiagKind::UnknownArchitecture, dir.Write("x.gguf", W().Text("general.architecture", "mamba").File()));
+  ErrorFor(DiagKind::MissingKey, dir.Write("x.gguf", W().File()));
+  ErrorFor(DiagKind::MissingTensor, dir.Write("x.gguf", W().Text("general.architecture", "llama").File()));
+}
+
+TEST(LoadGguf, WeightsFromElsewhere) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  WriteModel(dir, TinyConfig("llama"), tensors);
+  std::string gguf = dir.Write("m.gguf", TinyGguf("llama", tensors, true).File());
+  Loader hf(dir.path());
+  hf.options.weights = gguf;
+  EXPECT_THROW(hf.Load(), UsageError);
+  Loader other(gguf);
+  other.options.weights = dir / "model.safetensors";
+  EXPECT_THROW(other.Load(), UsageError);
+  other.options.weights = "random:3";
+  EXPECT_EQ(other.Logits().size(), kTokens.size() * 40);
+}
+
+// ---- what else a plan keeps
+// ----------------------------------------------------------------------------------------------
+
+// CASES A19: generation_config's eos, a number or a list, else the config's.
+TEST(Load, StopIdsAndDefaults) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama", "\"eos_token_id\": 5, "), TensorsFor(Describe(TinyConfig("llama"))));
+  EXPECT_EQ(Loader(dir.path()).Load().generation.stop_ids, (std::vector<int32_t>{5}));
+  dir.Write("generation_config.json",
+            "{\"eos_token_id\": [9, 5], \"temperature\": 0.5, \"top_k\": 7, \"top_p\": 0.9, \"do_sample\": true}");
+  Model model = Loader(dir.path()).Load();
+  EXPECT_EQ(model.generation.stop_ids, (std::vector<int32_t>{5, 9}));
+  EXPECT_EQ(model.generation.temperature, 0.5F);
+  EXPECT_EQ(model.generation.top_k, 7);
+  EXPECT_EQ(model.generation.top_p, 0.9F);
+  EXPECT_TRUE(model.generation.do_sample);
+  dir.Write("generation_config.json", "{\"eos_token_id\": 40}");
+  ErrorFor(DiagKind::BadValue, dir.path());
+  dir.Write("generation_config.json", "{\"temperature\": -1}");
+  ErrorFor(DiagKind::BadValue, dir.path());
+}
+
+TEST(Load, InputsByRole) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama"), TensorsFor(Describe(TinyConfig("llama"))));
+  dir.Write("generation_config.json", "{}");
+  std::vector<std::string> roles;
+  for (const InputHash& input : Loader(dir.path()).Load().inputs) roles.push_back(input.role);
+  EXPECT_EQ(roles, (std::vector<std::string>{"config", "weights", "generation"}));
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,245 @@
+// HF configs of the supported families: class defaults, both spellings, what is refused by name, and the rule for
+// unknown keys (CASES A01, A02, A08, A10, A13, E04).
+#include "frontend/preset.h"
+
+#include <filesystem>
+#include <regex>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/frontend/support.h"
+#include "tests/support/expect_error.h"
+
+namespace llmc {
+namespace {
+
+using test::Describe;
+using test::ErrorOf;
+using test::TinyConfig;
+
+std::string ErrorFor(DiagKind kind, const std::string& config) {
+  return ErrorOf(kind, [&] { Describe(config); });
+}
+const PositionSpec& PositionOf(const Description& d) { return d.BlockOf(0).position; }
+
+TEST(Preset, ClassDefaults) {
+  Description llama = Describe(TinyConfig("llama"));
+  EXPECT_EQ(PositionOf(llama).theta, 10000.0);
+  EXPECT_EQ(PositionOf(llama).pairs, RopePairs::Half);
+  EXPECT_EQ(llama.BlockOf(0).norm.eps, 1e-6);
+  EXPECT_EQ(llama.BlockOf(0).attention.d_head, 4);
+  EXPECT_EQ(llama.BlockOf(0).attention.bias, AttentionBias::None);
+  EXPECT_EQ(llama.BlockOf(0).attention.window, 0);
+  EXPECT_FALSE(llama.ends.tied);
+  EXPECT_EQ(llama.model.dtype, StoredType::F32);
+  EXPECT_EQ(Describe(TinyConfig("mistral")).BlockOf(0).attention.window, 4096);
+  EXPECT_EQ(Describe(TinyConfig("qwen2")).BlockOf(0).attention.bias, AttentionBias::Qkv);
+  EXPECT_EQ(Describe(TinyConfig("qwen2")).BlockOf(0).attention.window, 0);
+  EXPECT_EQ(Describe(TinyConfig("qwen3")).BlockOf(0).attention.d_head, 128);
+  EXPECT_EQ(Describe(TinyConfig("qwen3")).BlockOf(0).attention.qk_norm, QkNorm::PerHead);
+}
+
+TEST(Preset, MissingSizeNamesKeyAndField) {
+  std::string config = TinyConfig("llama");
+  config.replace(config.find("\"vocab_size\": 40, "), std::strlen("\"vocab_size\": 40, "), "");
+  std::string message = ErrorFor(DiagKind::MissingKey, config);
+  EXPECT_NE(message.find("vocab_size is missing (vocab)"), std::string::npos) << message;
+}
+
+TEST(Preset, BadValuesNameThePlace) {
+  EXPECT_EQ(ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"head_dim\": \"x\", ")).substr(0, 17),
+            "config.json:1:14:");
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"head_dim\": 2.5, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"head_dim\": [4], "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"head_dim\": -4, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"rms_norm_eps\": -1, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"rms_norm_eps\": null, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"tie_word_embeddings\": 1, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"rope_theta\": 0, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"head_dim\": 3, "));  // rotary_dim is odd
+}
+
+TEST(Preset, Sizes) {
+  auto with = [](const std::string& from, const std::string& to) {
+    std::string config = TinyConfig("llama");
+    size_t at = config.find(from);
+    return config.replace(at, from.size(), to);
+  };
+  ErrorFor(DiagKind::BadValue, with("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3"));
+  ErrorFor(DiagKind::BadValue, with("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 8"));
+  ErrorFor(DiagKind::BadValue, with("\"hidden_size\": 16", "\"hidden_size\": 18"));
+  ErrorFor(DiagKind::BadValue, with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000000"));
+  ErrorFor(DiagKind::BadValue, with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": -2"));
+  ErrorFor(DiagKind::BadValue, with("\"vocab_size\": 40", "\"vocab_size\": 99999999999"));
+  EXPECT_EQ(
+      Describe(with("\"num_key_value_heads\": 2", "\"num_key_value_heads\": null")).BlockOf(0).attention.n_kv_heads, 4);
+}
+
+// CASES A01.
+TEST(Preset, RopeTheta) {
+  auto theta = [](const std::string& keys) { return PositionOf(Describe(TinyConfig("llama", keys))).theta; };
+  EXPECT_EQ(theta("\"rope_theta\": 500000, "), 500000.0);
+  EXPECT_EQ(theta("\"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"default\"}, "), 500000.0);
+  EXPECT_EQ(theta("\"rope_theta\": 10000.0, \"rope_parameters\": {\"rope_theta\": 500000.0}, "), 500000.0);
+  EXPECT_EQ(theta("\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 500000.0}, "), 500000.0);
+}
+
+TEST(Preset, RopeScalingInBothSpellings) {
+  for (const char* outer : {"rope_scaling", "rope_parameters"}) {
+    for (const char* type : {"type", "rope_type"}) {
+      std::string start = "\"" + std::string(outer) + "\": {\"" + type + "\": ";
+      PositionSpec linear = PositionOf(Describe(TinyConfig("llama", start + "\"linear\", \"factor\": 4}, ")));
+      EXPECT_EQ(linear.scaling, RopeScaling::Linear);
+      EXPECT_EQ(linear.factor, 4.0);
+      PositionSpec llama3 = PositionOf(Describe(
+          TinyConfig("llama", start + "\"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+                                      "\"original_max_position_embeddings\": 8192}, ")));
+      EXPECT_EQ(llama3.scaling, RopeScaling::Llama3);
+      EXPECT_EQ(llama3.original, 8192);
+      EXPECT_EQ(llama3.attention_factor, 1.0);
+      PositionSpec yarn = PositionOf(Describe(TinyConfig("qwen2", start + "\"yarn\", \"factor\": 4.0}, ")));
+      EXPECT_EQ(yarn.scaling, RopeScaling::Yarn);
+      EXPECT_EQ(yarn.original, 64);
+      EXPECT_NEAR(yarn.attention_factor, 1.1386294361119891, 1e-15);
+      EXPECT_EQ(yarn.beta_fast, 32.0);
+    }
+  }
+  // rope_type wins over the older spelling; a value at the top wins for the original context.
+  EXPECT_EQ(
+      PositionOf(Describe(TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"rope_type\": \"default\"}, ")))
+          .scaling,
+      RopeScaling::None);
+  EXPECT_EQ(
+      PositionOf(
+          Describe(TinyConfig(
+              "llama",
+              "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2, "
+              "\"original_max_position_embeddings\": 32}, ")))
+          .original,
+      16);
+}
+
+TEST(Preset, RopeIsRefusedByName) {
+  EXPECT_NE(
+      ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}, "))
+          .find("\"dynamic\""),
+      std::string::npos);
+  EXPECT_NE(ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"rope_parameters\": {\"rope_type\": \"longrope\"}, "))
+                .find("\"longrope\""),
+            std::string::npos);
+  ErrorFor(DiagKind::MissingKey, TinyConfig("llama", "\"rope_scaling\": {\"type\": \"linear\"}, "));
+  ErrorFor(DiagKind::MissingKey, TinyConfig("llama", "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8}, "));
+  ErrorFor(
+      DiagKind::BadValue,
+      TinyConfig(
+          "llama",
+          "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {\"rope_theta\": 2.0}, "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"rope_scaling\": \"linear\", "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, "));
+  // A key inside that is not known may change the angles, whatever its name.
+  ErrorFor(DiagKind::UnknownKey,
+           TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"mscale\": 0.7}, "));
+  ErrorFor(DiagKind::UnknownKey,
+           TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}, "));
+}
+
+// CASES A10: these families rotate whole heads.
+TEST(Preset, PartialRotary) {
+  EXPECT_NE(
+      ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"partial_rotary_factor\": 0.5, ")).find("partial rotary"),
+      std::string::npos);
+  EXPECT_EQ(PositionOf(Describe(TinyConfig("llama", "\"partial_rotary_factor\": 1.0, "))).rotary_dim, 4);
+  ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}, "));
+}
+
+// CASES A13: which biases a family has.
+TEST(Preset, Biases) {
+  Description d = Describe(TinyConfig("llama", "\"attention_bias\": true, \"mlp_bias\": true, "));
+  EXPECT_EQ(d.BlockOf(0).attention.bias, AttentionBias::Qkvo);
+  EXPECT_TRUE(d.BlockOf(0).ffn.bias);
+  EXPECT_EQ(Describe(TinyConfig("qwen3", "\"attention_bias\": true, ")).BlockOf(0).attention.bias, AttentionBias::Qkvo);
+  // Keys that the family does not have.
+  ErrorFor(DiagKind::UnknownKey, TinyConfig("mistral", "\"attention_bias\": true, "));
+  ErrorFor(DiagKind::UnknownKey, TinyConfig("qwen2", "\"mlp_bias\": true, "));
+  Describe(TinyConfig("mistral", "\"attention_bias\": false, "));
+}
+
+// CASES E04: which layers have a window.
+TEST(Preset, Windows) {
+  auto windows = [](const Description& d) {
+    return std::vector<int64_t>{d.BlockOf(0).attention.window, d.BlockOf(1).attention.window};
+  };
+  using W = std::vector<int64_t>;
+  EXPECT_EQ(windows(Describe(TinyConfig("mistral", "\"sliding_window\": 3, "))), (W{3, 3}));
+  EXPECT_EQ(windows(Describe(TinyConfig("mistral", "\"sliding_window\": null, "))), (W{0, 0}));
+  EXPECT_EQ(windows(Describe(TinyConfig(
+                "qwen2", "\"sliding_window\": 3, \"use_sliding_window\": true, \"max_window_layers\": 1, "))),
+            (W{0, 3}));
+  EXPECT_EQ(windows(Describe(TinyConfig("qwen2", "\"sliding_window\": 3, \"use_sliding_window\": true, "))), (W{0, 0}));
+  EXPECT_EQ(windows(Describe(TinyConfig(
+                "qwen3", "\"sliding_window\": 3, \"use_sliding_window\": false, \"max_window_layers\": 1, "))),
+            (W{0, 0}));
+  EXPECT_EQ(windows(Describe(TinyConfig("qwen2",
+                                        "\"sliding_window\": 3, \"use_sliding_window\": true, "
+                                        "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "))),
+            (W{3, 0}));
+  ErrorFor(DiagKind::BadValue, TinyConfig("qwen2", "\"layer_types\": [\"full_attention\"], "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("qwen2", "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
+  ErrorFor(DiagKind::Unsupported, TinyConfig("qwen2", "\"layer_types\": [\"full_attention\", \"linear_attention\"], "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("mistral", "\"sliding_window\": -3, "));
+  ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"sliding_window\": 3, "));
+  ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
+}
+
+TEST(Preset, Architectures) {
+  std::string message = ErrorFor(DiagKind::UnknownArchitecture, TinyConfig("mamba"));
+  EXPECT_NE(message.find("\"mamba\""), std::string::npos) << message;
+  for (const std::string& name : PresetNames()) EXPECT_NE(message.find(name), std::string::npos) << message;
+  ErrorFor(DiagKind::UnknownArchitecture,
+           TinyConfig("llama", "\"architectures\": [\"LlamaForSequenceClassification\"], "));
+  Describe(TinyConfig("llama", "\"architectures\": [\"LlamaForCausalLM\"], "));
+  ErrorFor(DiagKind::MissingKey, "{}");
+  ErrorFor(DiagKind::BadValue, "{\"model_type\": 3}");
+  ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"hidden_act\": \"gelu\", "));
+}
+
+TEST(Preset, UnknownKeys) {
+  // A stem of arithmetic: refused, unless it has no value or is let through.
+  std::string message = ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"logit_scale\": 0.5, "));
+  EXPECT_NE(message.find("config.json:1:2: error: logit_scale = 0.5"), std::string::npos) << message;
+  EXPECT_NE(message.find("\"scal\""), std::string::npos) << message;
+  Describe(TinyConfig("llama", "\"logit_scale\": 0.5, "), {"logit_scale"});
+  for (const char* empty : {"null", "false", "\"\"", "[]", "{}"})
+    Describe(TinyConfig("llama", "\"logit_scale\": " + std::string(empty) + ", "));
+  for (const char* key :
+       {"final_logit_softcapping", "num_experts", "ROPE_extra", "embedding_multiplier", "attn_gate"}) {
+    ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"" + std::string(key) + "\": 2, "));
+  }
+  // Refused by name, whatever the stem.
+  EXPECT_NE(ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"quantization_config\": {\"bits\": 4}, "))
+                .find("quantised"),
+            std::string::npos);
+  Describe(TinyConfig("llama", "\"quantization_config\": {\"bits\": 4}, "), {"quantization_config"});
+  // Others: a warning; known harmless ones: nothing.
+  std::vector<Diag> warnings;
+  Describe(TinyConfig("llama", "\"my_note\": \"x\", \"attention_dropout\": 0.1, \"use_cache\": true, "), {}, &warnings);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].message.find("my_note"), std::string::npos);
+}
+
+// No family's name may stand in the front end's code: what differs between families is data.
+TEST(Preset, NoFamilyInCode) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend")) {
+    std::string extension = entry.path().extension().string();
+    if (extension != ".cpp" && extension != ".h" && extension != ".def") continue;
+    std::string text = test::ReadBytes(entry.path().string());
+    for (const std::string& name : PresetNames()) {
+      EXPECT_FALSE(std::regex_search(text, std::regex("\\b" + name + "\\b", std::regex::icase)))
+          << entry.path() << " has " << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc
