@@ -19,6 +19,7 @@ constexpr uint32_t kMagic = 0x46554747;  // "GGUF" read as a little-endian u32
 constexpr size_t kMaxTensorName = 63;    // the format's 64 bytes hold a terminator
 constexpr size_t kMaxKey = 65535;
 constexpr uint32_t kMaxDims = 4;
+constexpr uint64_t kMaxRecords = 65536;  // keys, and tensors: far above any model, and small in memory
 // Smallest records: key = length, one byte, type, one byte of value; tensor = length, one byte, n_dims, one dim, type,
 // offset.
 constexpr uint64_t kMinKeyRecord = 8 + 1 + 4 + 1;
@@ -312,6 +313,10 @@ GgufHeader ParseGguf(std::span<const std::byte> bytes, const std::string& file) 
   header.version = ReadVersion(in, file);
   uint64_t n_tensors = in.Count(kMinTensorRecord, "number of tensors");
   uint64_t n_keys = in.Count(kMinKeyRecord, "number of keys");
+  if (n_tensors > kMaxRecords || n_keys > kMaxRecords) {
+    Fail(DiagKind::TooLarge, {file, "byte 8"},
+         fmt::format("GGUF: {} tensors and {} keys; at most {} of each", n_tensors, n_keys, kMaxRecords));
+  }
   std::unordered_set<std::string_view> seen;
   for (uint64_t i = 0; i < n_keys; ++i) {
     std::string_view key = in.Text("a key");

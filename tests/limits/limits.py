@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Hostile files through llmc-parse under a limit of 128 MiB of address space and 10 seconds of CPU: each must be refused with a message and status 1.
+
+    limits.py PATH/llmc-parse
+"""
+
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+
+LIMIT_KIB = 131072
+CPU_SECONDS = 10
+HUGE = [1 << 63, (1 << 64) - 1, 1 << 32]
+
+
+def u32(value):
+    """Little-endian."""
+    return struct.pack("<I", value)
+
+
+def u64(value):
+    """Little-endian."""
+    return struct.pack("<Q", value)
+
+
+def text(value):
+    """A GGUF string."""
+    data = value.encode()
+    return u64(len(data)) + data
+
+
+def gguf(n_tensors=0, n_keys=0, rest=b""):
+    """A GGUF file from its counts and what follows them."""
+    return b"GGUF" + u32(3) + u64(n_tensors) + u64(n_keys) + rest
+
+
+def safetensors(header, data=b"", length=None):
+    """A safetensors file, with the header length that it says."""
+    return u64(len(header) if length is None else length) + header + data
+
+
+def entry(name, dims, begin, end):
+    """A tensor of a safetensors header."""
+    return json.dumps({name: {"dtype": "F32", "shape": dims, "data_offsets": [begin, end]}}).encode()
+
+
+def config(**changed):
+    """A small config with keys changed."""
+    keys = {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24,
+            "max_position_embeddings": 64}
+    keys.update(changed)
+    return json.dumps(keys).encode()
+
+
+def cases():
+    """(kind, name, bytes or (bytes, size of a sparse file))"""
+    for kind, suffix in (("json", "x.json"), ("describe", "x.json")):
+        yield kind, suffix, b"[" * 1_000_000
+        yield kind, suffix, b'{"a":' * 500_000
+        yield kind, suffix, b"[" + b"0," * 1_900_000 + b"0]"
+        yield kind, suffix, b"{" + b",".join(b'"%d":{}' % i for i in range(300_000)) + b"}"
+        yield kind, suffix, b'"' + b"\\u0041" * 600_000
+        yield kind, suffix, (b"[", 1 << 40)
+    for size in (1_000_000_000, 1 << 62, -1):
+        for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+                    "max_position_embeddings", "head_dim"):
+            if key not in ("vocab_size", "max_position_embeddings") or size != 1_000_000_000:
+                yield "describe", "x.json", config(**{key: size})
+    yield "describe", "x.json", config(model_type="qwen2", layer_types=["full_attention"] * 100_000, num_hidden_layers=100_000)
+    yield "describe", "x.json", b'{"llmc":1,"n_layers":2000,"blocks":{' + b",".join(b'"b%d":{}' % i for i in range(20_000)) + b"}}"
+
+    for length in HUGE + [60 << 20]:
+        yield "safetensors", "x.safetensors", safetensors(b"{}", length=length)
+        yield "safetensors", "x.safetensors", (safetensors(b"{}", length=length), 64 << 20)
+    yield "safetensors", "x.safetensors", (safetensors(b"{", length=16 << 20), 32 << 20)
+    yield "safetensors", "x.safetensors", safetensors(entry("a", [1 << 32, 1 << 32], 0, 0))
+    yield "safetensors", "x.safetensors", safetensors(entry("a", [1], 0, (1 << 64) - 1), b"data")
+    yield "safetensors", "x.safetensors", safetensors(b'{"a":' * 100_000)
+    yield "safetensors", "x.safetensors", safetensors(b"{" + b",".join(b'"%d":0' % i for i in range(700_000)) + b"}")
+    yield "safetensors", "model.safetensors.index.json", b'{"weight_map":{' + b",".join(b'"%d":"a"' % i for i in range(700_000)) + b"}}"
+    yield "safetensors", "model.safetensors.index.json", b'{"weight_map":{' + b",".join(b'"%d":"%d"' % (i, i) for i in range(100_000)) + b"}}"
+
+    for count in HUGE + [1_000_000]:
+        yield "gguf", "x.gguf", gguf(n_tensors=count)
+        yield "gguf", "x.gguf", gguf(n_keys=count)
+        yield "gguf", "x.gguf", (gguf(n_tensors=count), 64 << 20)
+        yield "gguf", "x.gguf", (gguf(n_keys=count), 64 << 20)
+        yield "gguf", "x.gguf", gguf(n_keys=1, rest=u64(count) + b"k")
+        yield "gguf", "x.gguf", gguf(n_keys=1, rest=text("k") + u32(8) + u64(count) + b"v")
+        yield "gguf", "x.gguf", gguf(n_keys=1, rest=text("k") + u32(9) + u32(8) + u64(count) + bytes(16))
+        yield "gguf", "x.gguf", gguf(n_keys=1, rest=text("k") + u32(9) + u32(10) + u64(count) + bytes(16))
+        yield "gguf", "x.gguf", gguf(n_tensors=1, rest=text("t") + u32(2) + u64(count) + u64(count) + u32(0) + u64(0))
+    yield "gguf", "x.gguf", gguf(n_tensors=1, rest=text("t") + u32(0xFFFFFFFF) + bytes(64))
+    yield "gguf", "x.gguf", gguf(n_keys=500_000, rest=b"".join(text(str(i)) + u32(0) + b"x" for i in range(500_000)))
+    yield "gguf", "x.gguf", (gguf(), 1 << 40)
+
+    yield "ir", "x.ir", b"module @m {\nrepeat i = 0..1000000000 {\nweight $b{i}.w : f32[4]\n}\n}\n"
+    yield "ir", "x.ir", b"module @m {" + b"{" * 1_000_000
+    yield "ir", "x.ir", b"[" * 4_000_000
+
+
+def limit():
+    """In the child: address space and CPU."""
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_KIB * 1024, LIMIT_KIB * 1024))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main():
+    """Runs all cases."""
+    program = sys.argv[1]
+    failed = 0
+    count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, name, content in cases():
+            data, size = content if isinstance(content, tuple) else (content, None)
+            path = os.path.join(folder, name)
+            with open(path, "wb") as file:
+                file.write(data)
+                if size is not None:
+                    file.truncate(size)
+            done = subprocess.run([program, kind, path], preexec_fn=limit, capture_output=True, check=False)
+            message = done.stderr.decode(errors="replace")
+            count += 1
+            if done.returncode != 1 or "error: " not in message:
+                failed += 1
+                print(f"case {count} ({kind}, {data[:60]!r}, {len(data)} bytes, sparse {size}): status {done.returncode}\n  {message[:300]}")
+            os.remove(path)
+    print(f"{count} hostile files, {failed} not refused as they must be")
+    sys.exit(1 if failed else 0)
+
+
+main()
