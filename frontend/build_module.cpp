@@ -149,7 +149,9 @@ class Builder {
     Attrs& a = recipe.attrs;
     auto set = [&](const char* name, double v) { a.Set(name, static_cast<float>(v)); };
     set("theta", p.theta);
-    if (p.scaling != RopeScaling::None) {
+    if (p.scaling == RopeScaling::Divisors) {
+      recipe.inputs = {Weight(-1, "rope_divisors").index};
+    } else if (p.scaling != RopeScaling::None) {
       a.Set("kind", std::string(ChoiceText(p.scaling)));
       set("factor", p.factor);
     }

@@ -112,11 +112,12 @@ struct Checker {
 
   void Position(PositionSpec& p, int64_t d_head, int64_t max_context) const {
     Positive("position.theta", p.theta);
+    Require(p.theta >= 1, "position.theta is {}, must be at least 1", p.theta);
     if (p.rotary_dim == 0) p.rotary_dim = d_head;
     Require(p.rotary_dim >= 2 && p.rotary_dim <= d_head && p.rotary_dim % 2 == 0,
             "position.rotary_dim is {}, must be even and 2 to d_head {}", p.rotary_dim, d_head);
     Positive("position.factor", p.factor);
-    if (p.scaling == RopeScaling::None || p.scaling == RopeScaling::Linear) {
+    if (p.scaling == RopeScaling::None || p.scaling == RopeScaling::Linear || p.scaling == RopeScaling::Divisors) {
       // Fields of other kinds have no effect; equal models get equal descriptions.
       double factor = p.scaling == RopeScaling::Linear ? p.factor : 1.0;
       p = {.kind = p.kind,

@@ -183,11 +183,26 @@ class Mapper {
     if (Json tensor = rule.Find("rows_of")) return RowsOf(field, std::string(tensor.AsString()));
     if (Json tensors = rule.Find("tensors")) {
       for (const auto& [name, v] : tensors.members()) {
-        if (config_.Tensor(name) != nullptr) return ToConfigValue(v).value;
+        if (config_.Tensor(name) == nullptr) continue;
+        RefuseBoth(name, rule);
+        return ToConfigValue(v).value;
       }
-      return ToConfigValue(rule.Find("absent")).value;
+      if (!rule.Find("keys")) return ToConfigValue(rule.Find("absent")).value;
     }
     return FromKeys(field, rule);
+  }
+
+  // A tensor decides the field; a key that decides it otherwise contradicts.
+  void RefuseBoth(std::string_view tensor, const Json& rule) const {
+    Json keys = rule.Find("keys");
+    if (!keys) return;
+    for (const Json& item : keys.items()) {
+      std::string key = WithArch(item.AsString(), arch_);
+      auto v = config_.Find(key);
+      if (!v || v->container || Translate(key, rule, v->value).text == rule.Find("absent").AsString()) continue;
+      Fail(DiagKind::Unsupported, v->value.place,
+           fmt::format("{} = {} together with the tensor {} is not supported", key, v->value.shown, tensor));
+    }
   }
 
   FieldValue RowsOf(const std::string& field, const std::string& name) const {

@@ -15,10 +15,11 @@ struct Size {
   std::string_view text;
 };
 struct Sizes {
-  Size vocab, d_model, q_rows, kv_rows, d_head, d_ff;
+  Size vocab, d_model, rope_pairs, q_rows, kv_rows, d_head, d_ff;
   Sizes(const Description& d, const Block& b)
       : vocab{d.model.vocab, "vocab"},
         d_model{d.model.d_model, "d_model"},
+        rope_pairs{b.position.rotary_dim / 2, "position.rotary_dim / 2"},
         q_rows{b.attention.n_heads * b.attention.d_head, "attention.n_heads * attention.d_head"},
         kv_rows{b.attention.n_kv_heads * b.attention.d_head, "attention.n_kv_heads * attention.d_head"},
         d_head{b.attention.d_head, "attention.d_head"},
@@ -32,6 +33,7 @@ bool Always(const Block&) { return true; }
 bool HasQkvBias(const Block& b) { return b.attention.bias != AttentionBias::None; }
 bool HasOBias(const Block& b) { return b.attention.bias == AttentionBias::Qkvo; }
 bool HasQkNorm(const Block& b) { return b.attention.qk_norm == QkNorm::PerHead; }
+bool HasRopeDivisors(const Block& b) { return b.position.scaling == RopeScaling::Divisors; }
 bool HasFfnBias(const Block& b) { return b.ffn.bias; }
 
 struct Row {
@@ -63,8 +65,14 @@ constexpr std::array kLayerRows = {
     Row{"b_down", WeightKind::Bias, WeightPart::Ffn, &Sizes::d_model, kNone, HasFfnBias},
 };
 constexpr Row kEmbed{"embed", WeightKind::Matrix, WeightPart::Embedding, &Sizes::vocab, &Sizes::d_model, Always};
+constexpr Row kRopeDivisors{"rope_divisors", WeightKind::Gain, WeightPart::Position, &Sizes::rope_pairs,
+                            kNone,           HasRopeDivisors};
 constexpr Row kFinalNorm{"final_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_model, kNone, Always};
 constexpr Row kHead{"head", WeightKind::Matrix, WeightPart::Head, &Sizes::vocab, &Sizes::d_model, Always};
+
+bool AnyBlock(const Description& d, const Row& row) {
+  return std::any_of(d.blocks.begin(), d.blocks.end(), [&](const auto& block) { return row.present(block.second); });
+}
 
 std::string Key(const Row& row, bool in_layer) {
   return in_layer ? fmt::format("b{{i}}.{}", row.base) : std::string(row.base);
@@ -107,6 +115,7 @@ WeightUse Use(const Description& d, const Row& row, int layer) {
 
 std::vector<WeightUse> WeightsOf(const Description& d) {
   std::vector<WeightUse> uses = {Use(d, kEmbed, -1)};
+  if (AnyBlock(d, kRopeDivisors)) uses.push_back(Use(d, kRopeDivisors, -1));
   for (int64_t i = 0; i < d.model.n_layers; ++i) {
     for (const Row& row : kLayerRows) {
       if (row.present(d.BlockOf(i))) uses.push_back(Use(d, row, static_cast<int>(i)));
@@ -120,7 +129,8 @@ std::vector<WeightUse> WeightsOf(const Description& d) {
 WeightUse HeadOf(const Description& d) { return Use(d, kHead, -1); }
 
 void CheckTensorNames(const Description& d, const std::string& file) {
-  std::vector<std::string> known = {Key(kEmbed, false), Key(kFinalNorm, false), Key(kHead, false)};
+  std::vector<std::string> known = {Key(kEmbed, false), Key(kRopeDivisors, false), Key(kFinalNorm, false),
+                                    Key(kHead, false)};
   for (const Row& row : kLayerRows) known.push_back(Key(row, true));
   for (const auto& [name, rule] : d.tensors) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -133,10 +143,9 @@ void CheckTensorNames(const Description& d, const std::string& file) {
 
 void KeepUsedTensorRules(Description& d) {
   for (const Row& row : kLayerRows) {
-    bool used =
-        std::any_of(d.blocks.begin(), d.blocks.end(), [&](const auto& block) { return row.present(block.second); });
-    if (!used) d.tensors.erase(Key(row, true));
+    if (!AnyBlock(d, row)) d.tensors.erase(Key(row, true));
   }
+  if (!AnyBlock(d, kRopeDivisors)) d.tensors.erase(Key(kRopeDivisors, false));
 }
 
 bool MatchesPattern(std::string_view pattern, std::string_view name) {

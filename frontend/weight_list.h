@@ -14,7 +14,7 @@ namespace llmc {
 // Matrix: [out, in], any weight type. Gain, Bias: a vector of floats, f32 in the graph.
 enum class WeightKind : uint8_t { Matrix, Gain, Bias };
 // For the report.
-enum class WeightPart : uint8_t { Embedding, Attention, Ffn, Norm, Head };
+enum class WeightPart : uint8_t { Embedding, Position, Attention, Ffn, Norm, Head };
 
 struct WeightUse {
   Name name;

@@ -20,7 +20,7 @@ const RecipeDef kCast = {1, 1, {}};
 const RecipeDef kQuantize = {1, 1, {}};
 const RecipeDef kRopeTable = {
     0,
-    0,
+    1,
     {
         Required("theta", AttrType::F32),
         {"kind", AttrType::Ident, false, std::string("none"), {"none", "linear", "llama3", "yarn"}},
@@ -108,6 +108,11 @@ class Checker {
     Require(type().dtype == DType::F32 && type().dims.size() == 2 && type().layout == Layout::Rows &&
                 type().dims[1].value % 2 == 0,
             "R6", "makes f32[positions, even], not " + ToText(type()));
+    if (recipe_.inputs.empty()) return;
+    Type divisors;
+    divisors.dims = {Dim(type().dims[1].value / 2)};
+    Require(input(0) == divisors, "R10", "divisors must be " + ToText(divisors) + ", are " + ToText(input(0)));
+    Require(std::get<std::string>(AttrOf(recipe_, "kind")) == "none", "R10", "divisors go with kind none");
   }
 
   void CheckPack() const {

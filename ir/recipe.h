@@ -17,7 +17,7 @@ const RecipeDef& DefOf(RecipeKind kind);
 // The attribute, or its record's default.
 AttrValue AttrOf(const Recipe& recipe, std::string_view name);
 
-// Checks the recipe of global `index`: input counts and kinds, attributes, and that the const's type follows from its inputs' (R1..R9 of ir/README.md).
+// Checks the recipe of global `index`: input counts and kinds, attributes, and that the const's type follows from its inputs' (R1..R10 of ir/README.md).
 // Throws InputError.
 void CheckRecipe(const Module& module, size_t index);
 

@@ -88,8 +88,20 @@ std::vector<double> RopeFrequencies(const Recipe& recipe, int64_t dim) {
   return frequencies;
 }
 
+std::vector<double> RopeFrequencies(const Recipe& recipe, std::span<const float> divisors) {
+  std::vector<double> frequencies = RopeFrequencies(recipe, 2 * static_cast<int64_t>(divisors.size()));
+  for (size_t i = 0; i < divisors.size(); ++i) {
+    Require(std::isfinite(divisors[i]) && divisors[i] > 0, "divisors must be finite and positive");
+    frequencies[i] = frequencies[i] / static_cast<double>(divisors[i]);
+  }
+  return frequencies;
+}
+
 void RopeTableRows(const Recipe& recipe, int64_t dim, int64_t begin, int64_t end, float* out) {
-  const std::vector<double> frequencies = RopeFrequencies(recipe, dim);
+  RopeTableRows(recipe, RopeFrequencies(recipe, dim), begin, end, out);
+}
+
+void RopeTableRows(const Recipe& recipe, std::span<const double> frequencies, int64_t begin, int64_t end, float* out) {
   const double factor = FloatOf(recipe, "attention_factor");
   const auto half = static_cast<int64_t>(frequencies.size());
   for (int64_t position = begin; position < end; ++position, out += 2 * half) {

@@ -45,7 +45,7 @@ class Reader {
       case RecipeKind::Cast:
       case RecipeKind::Quantize: return ReadConverted(global, begin, end, out, depth);
       case RecipeKind::RopeTable:
-        return RopeTableRows(recipe, global.type.dims[1].value, begin, end, reinterpret_cast<float*>(out));
+        return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
                                             : ReadPacked(global, begin, end, out, depth);
@@ -88,6 +88,12 @@ class Reader {
   void ReadConverted(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
     const std::vector<float> floats = ReadFloats(global, begin, end, depth);
     QuantizeRow(global.type.dtype, floats.data(), static_cast<int64_t>(floats.size()), out);
+  }
+
+  void ReadRopeTable(const Global& global, int64_t begin, int64_t end, float* out, int depth) const {
+    if (global.recipe.inputs.empty()) return RopeTableRows(global.recipe, global.type.dims[1].value, begin, end, out);
+    const std::vector<float> divisors = ReadFloats(global, 0, 1, depth);
+    RopeTableRows(global.recipe, RopeFrequencies(global.recipe, divisors), begin, end, out);
   }
 
   // Vectors one after another.

@@ -78,7 +78,8 @@ TEST(Verify, NamesKindAndLine) {
       {"InvalidModule 9", "kind = kv, window = none", "kind = kv, window = none, more = 1"},
       // recipes
       {"TypeMismatch 7", "= pack $wq, $wk", "= pack"},
-      {"TypeMismatch 8", "rope_table {", "rope_table $wq {"},
+      {"ConstraintViolated 8", "rope_table {", "rope_table $wq {"},
+      {"TypeMismatch 8", "rope_table {", "rope_table $wq, $wk {"},
       {"BadAttribute 8", "{theta = 10000.0}", ""},
       {"BadAttribute 8", "theta = 10000.0", "theta = 10000.0, kind = ntk"},
       {"ConstraintViolated 7", "[48, 32] tiles16", "[48, 32]"},

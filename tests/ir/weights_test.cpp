@@ -289,6 +289,19 @@ TEST(RopeTable, Llama3Divisors) {
   }
 }
 
+// The same divisors as a tensor give the same frequencies to f32's rounding, and exactly the ones that the tensor says.
+TEST(RopeTable, DivisorsAsATensor) {
+  const Recipe recipe = RopeRecipe({{"theta", 500000.0F}});
+  const std::vector<double> plain = RopeFrequencies(recipe, 8);
+  const std::vector<float> divisors = {1.0F, 1.5F, 8.0F, 3.0F};
+  const std::vector<double> divided = RopeFrequencies(recipe, divisors);
+  ASSERT_EQ(divided.size(), plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(divided[i], plain[i] / static_cast<double>(divisors[i]));
+  for (const float bad : {0.0F, -1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_THROW(RopeFrequencies(recipe, std::vector<float>{1.0F, bad}), InputError);
+  }
+}
+
 // CASES E16, and every table entry against long double: positions are exact integers up to a million.
 TEST(RopeTable, CosinesOfFarPositions) {
   const Recipe recipe = RopeRecipe({{"theta", 10000.0F}});
