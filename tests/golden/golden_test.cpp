@@ -2,6 +2,7 @@
 // and the model agrees with itself however a sequence is cut into calls. A cache test is no golden: the last test here
 // keeps both apart.
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -22,7 +23,8 @@
 namespace llmc {
 namespace {
 
-const std::string kGoldens = std::string(LLMC_SOURCE_DIR) + "/tests/data/golden/";
+const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
+const std::string kGoldens = kData + "golden/";
 constexpr double kNmseF32 = 1e-9;
 constexpr double kNmseF16Cache = 1e-5;
 constexpr float kSureMargin = 1e-3F;
@@ -48,15 +50,16 @@ std::vector<T> Numbers(const Json& list) {
   return out;
 }
 
-Golden ReadGolden(const std::string& name) {
-  std::string path = kGoldens + name + "/golden.json";
+// path: below tests/data.
+Golden ReadGoldenAt(const std::string& folder) {
+  std::string path = kData + folder + "/golden.json";
   Json root = ParseJson(test::ReadBytes(path), path);
   Golden g;
   g.prompt = Numbers<int32_t>(root.Find("prompt"));
   g.greedy = Numbers<int32_t>(root.Find("greedy"));
   g.rows = Numbers<int64_t>(root.Find("rows"));
   g.margins = Numbers<double>(root.Find("margins"));
-  std::string npy = test::ReadBytes(kGoldens + name + "/logits.npy");
+  std::string npy = test::ReadBytes(kData + folder + "/logits.npy");
   constexpr size_t kNpyStart = 10;  // magic, version, u16 length of the header
   uint16_t header = 0;
   std::memcpy(&header, npy.data() + 8, sizeof(header));
@@ -67,10 +70,13 @@ Golden ReadGolden(const std::string& name) {
   return g;
 }
 
-ModelOptions OptionsFor(const std::string& directory, const std::string& kv_type) {
+Golden ReadGolden(const std::string& name) { return ReadGoldenAt("golden/" + name); }
+
+ModelOptions OptionsFor(const std::string& path, const std::string& kv_type) {
   ModelOptions options;
-  options.model = directory;
+  options.model = path;
   options.kv_type = kv_type;
+  options.activations = "f32";
   return options;
 }
 
@@ -114,20 +120,29 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-std::vector<std::string> AllNames() {
+// "golden/llama-mha", "golden-gguf/llama-q4_0", ...
+std::vector<std::string> AllFolders() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  for (const char* kind : {"golden", "golden-gguf"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(kData + kind)) {
+      if (entry.is_directory()) names.push_back(std::string(kind) + "/" + entry.path().filename().string());
+    }
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
+// A folder with config.json, or one with model.gguf.
+std::string ModelIn(const std::string& folder) {
+  std::string gguf = kData + folder + "/model.gguf";
+  return std::filesystem::exists(gguf) ? gguf : kData + folder;
+}
+
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, MatchesTransformersAtEveryPosition) {
-  Golden g = ReadGolden(GetParam());
-  Model model = LoadModel(OptionsFor(kGoldens + GetParam(), "f32"));
+  Golden g = ReadGoldenAt(GetParam());
+  Model model = LoadModel(OptionsFor(ModelIn(GetParam()), "f32"));
   Verify(model.module, "import");
   Interpreter interpreter(model.module, *model.weights);
   std::vector<float> logits = RunCut(interpreter, g.prompt, {g.prompt.size()});
@@ -147,8 +162,8 @@ TEST_P(GoldenTest, MatchesTransformersAtEveryPosition) {
 }
 
 TEST_P(GoldenTest, AnyCutGivesTheSameBits) {
-  Golden g = ReadGolden(GetParam());
-  Model model = LoadModel(OptionsFor(kGoldens + GetParam(), "f16"));
+  Golden g = ReadGoldenAt(GetParam());
+  Model model = LoadModel(OptionsFor(ModelIn(GetParam()), "f16"));
   Interpreter interpreter(model.module, *model.weights);
   constexpr size_t kMostTokens = 37;  // the long prompt is cut short: each split costs a run
   std::vector<int32_t> tokens(g.prompt.begin(),
@@ -163,13 +178,13 @@ TEST_P(GoldenTest, AnyCutGivesTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(AllNames()), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(AllFolders()), [](const auto& test) {
   std::string name = test.param;
-  std::replace(name.begin(), name.end(), '-', '_');
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 });
 
-TEST(Golden, ThereAreEnough) { EXPECT_GE(AllNames().size(), 14U); }
+TEST(Golden, ThereAreEnough) { EXPECT_GE(AllFolders().size(), 27U); }
 
 TEST(Golden, F16Cache) {
   for (const char* name : {"llama-gqa4", "mistral-full", "qwen2-bias", "qwen3-bias"}) {
