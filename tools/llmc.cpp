@@ -1,4 +1,5 @@
 // llmc: the compiler's command line. Options are parsed here and nowhere else; the commands are in tools/cmd_*.cpp.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -6,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/plan_error.h"
+#include "runtime/run_options.h"
 #include "tools/cli.h"
 
 namespace llmc {
@@ -56,7 +58,32 @@ void NoteGiven(const CLI::App& app, CompileFlags& flags) {
   flags.quantize_given = app.count("--quantize") > 0;
 }
 
+// The arguments of `run` that are llmc-run's, taken out of `arguments`. --context and --chunk belong to the compiler
+// here; CommandRun hands them on for a plan.
+std::vector<std::string> TakeRunOptions(std::vector<std::string>& arguments) {
+  std::vector<std::string> taken, rest;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const bool compiler = argument.starts_with("--context") || argument.starts_with("--chunk") ||
+                          argument == "--help" || argument == "-h";
+    if (i == 0 || compiler || !IsRunOption(argument)) {
+      rest.push_back(argument);
+      continue;
+    }
+    taken.push_back(argument);
+    if (RunOptionTakesValue(argument) && argument.find('=') == std::string::npos && i + 1 < arguments.size())
+      taken.push_back(arguments[++i]);
+  }
+  arguments = std::move(rest);
+  return taken;
+}
+
 int Dispatch(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  std::vector<std::string> run_arguments;
+  if (!arguments.empty() && arguments[0] == "run") run_arguments = TakeRunOptions(arguments);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
+
   CLI::App app("llmc: compiles language models for CPUs, ahead of time");
   app.set_version_flag("--version", std::string("llmc " LLMC_VERSION));
   app.require_subcommand(1);
@@ -99,10 +126,9 @@ int Dispatch(int argc, char** argv) {
   CLI::App* run_app =
       app.add_subcommand("run", "compile in memory and run; takes llmc-run's options (llmc-run --help) too");
   AddCompileOptions(*run_app, run);
-  run_app->allow_extras();
 
   try {
-    app.parse(argc, argv);
+    app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
@@ -118,13 +144,16 @@ int Dispatch(int argc, char** argv) {
   }
   if (tokenize_app->parsed()) return CommandTokenize(tokenize);
   NoteGiven(*run_app, run);
-  return CommandRun(run, run_app->remaining());
+  return CommandRun(run, run_arguments);
 }
 
 int Main(int argc, char** argv) {
   try {
     return Dispatch(argc, argv);
   } catch (const UsageError& error) {
+    std::fprintf(stderr, "llmc: %s\n", error.what());
+    return 2;
+  } catch (const RunUsageError& error) {
     std::fprintf(stderr, "llmc: %s\n", error.what());
     return 2;
   } catch (const InputError& error) {
