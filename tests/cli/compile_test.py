@@ -1,0 +1,150 @@
+"""llmc compile: reproducible plans, IR in and out at every stage, and errors that leave nothing behind."""
+import os
+import shutil
+import unittest
+
+from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, run
+
+MODEL = GOLDEN / "llama-gqa2"
+
+
+class Reproducible(CliTest):
+    def test_names_folders_and_jobs_do_not_matter(self):
+        other = self.folder / "another name" / "copy"
+        shutil.copytree(MODEL, other)
+        first = self.compile(MODEL, "a.plan", "-j", 1).read_bytes()
+        self.assertEqual(self.compile(other, "b.plan", "-j", 2).read_bytes(), first)
+        self.assertEqual(self.compile(MODEL, "c.plan", "-j", 3).read_bytes(), first)
+        for text in (str(MODEL).encode(), b"another name", b"/work/", b"/home/", b"/root/", b"/tmp/"):
+            self.assertNotIn(text, first)
+
+    def test_from_any_stage(self):
+        dump = self.folder / "ir"
+        direct = self.compile(MODEL, "direct.plan", "--dump-ir", dump).read_bytes()
+        stages = sorted(dump.iterdir())
+        self.assertGreaterEqual(len(stages), 8)
+        for stage in stages:
+            with self.subTest(stage=stage.name):
+                again = self.folder / "again.ir"
+                self.ok(LLMC, "opt", stage, "-o", again)
+                self.assertEqual(again.read_text(), stage.read_text(), "print(parse(s)) == s")
+                self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage).read_bytes(), direct)
+
+    def test_contradictions_with_from(self):
+        ir = self.folder / "import.ir"
+        self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", ir)
+        for flags in (["--context", "16"], ["--chunk", "3"], ["--kv-type", "f32"], ["--activations", "q8"]):
+            self.fails(2, LLMC, "compile", MODEL, "--from", ir, *flags, "-o", self.folder / "x.plan", says="contradicts")
+        self.assertFalse((self.folder / "x.plan").exists())
+
+    def test_check_holds(self):
+        self.compile(MODEL, "m.plan", "--check", "--quantize", "q8_0")
+
+
+class Printing(CliTest):
+    def test_stop_after_writes_ir_to_stdout(self):
+        text = self.ok(LLMC, "compile", MODEL, "--stop-after", "fuse-qkv").stdout
+        self.assertIn("after = fuse-qkv", text)
+        self.assertIn("wqkv", text)
+
+    def test_print_and_remarks_go_to_stderr(self):
+        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--print-after", "all", "--remarks", "--time-passes")
+        self.assertEqual(result.stdout, "")
+        for words in ("after plan-memory", "no change", "fuse-qkv", " ms"):
+            self.assertIn(words, result.stderr)
+
+    def test_list_passes(self):
+        self.assertIn("fuse-add-rms-norm", self.ok(LLMC, "opt", "--list-passes").stdout)
+
+    def test_inspect(self):
+        plan = self.compile(MODEL)
+        self.assertIn("phase        decode 1..1 rows", self.ok(LLMC, "inspect", plan).stdout)
+        self.ok(LLMC, "inspect", plan, "--verify")
+        self.assertIn("after = plan-memory", self.ok(LLMC, "inspect", plan, "--ir").stdout)
+        self.assertIn("after = import", self.ok(LLMC, "inspect", plan, "--ir", "import").stdout)
+        direct = self.ok(LLMC, "compile", MODEL, "--stop-after", "fuse-gate-up").stdout
+        self.assertEqual(self.ok(LLMC, "inspect", plan, "--ir", "fuse-gate-up").stdout, direct)
+        self.assertEqual(self.ok(LLMC, "inspect", plan, "--ir", "plan-memory").stdout, self.ok(LLMC, "inspect", plan, "--ir").stdout)
+
+    def test_verify_sees_a_flipped_weight(self):
+        plan = self.compile(MODEL)
+        data = bytearray(plan.read_bytes())
+        for line in self.ok(LLMC, "inspect", plan).stdout.splitlines():
+            if line.startswith("section      weights"):
+                offset = int(line.split()[-1])
+        data[offset + 100] ^= 1
+        plan.write_bytes(data)
+        self.fails(1, LLMC, "inspect", plan, "--verify", says="weights")
+
+
+class Refusals(CliTest):
+    def left(self):
+        return sorted(p.name for p in self.folder.iterdir())
+
+    def test_usage(self):
+        out = self.folder / "x.plan"
+        self.fails(2, LLMC)
+        self.fails(2, LLMC, "compile", MODEL)
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--no-such-flag")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--disable-pass", "plan-memory", says="required")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--disable-pass", "fuse-everything", says="fuse-everything")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--print-after", "nothing", says="nothing")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--target-cpu", "pentium", says="pentium")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--context", "0")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--no-weights", says="weights")
+        self.assertEqual(self.left(), [])
+
+    def test_input(self):
+        out = self.folder / "x.plan"
+        self.fails(1, LLMC, "compile", self.folder / "missing", "-o", out, says="missing")
+        broken = self.folder / "broken"
+        shutil.copytree(MODEL, broken)
+        weights = broken / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-7])
+        self.fails(1, LLMC, "compile", broken, "-o", out, says="model.safetensors")
+        self.assertEqual(self.left(), ["broken"])
+
+    def test_output(self):
+        self.fails(1, LLMC, "compile", MODEL, "-o", self.folder / "no" / "such" / "x.plan", says="x.plan")
+        self.fails(1, LLMC, "compile", MODEL, "-o", "/dev/full", says="/dev/full")
+        copy = self.folder / "model"
+        shutil.copytree(MODEL, copy)
+        before = (copy / "model.safetensors").read_bytes()
+        self.fails(1, LLMC, "compile", copy, "-o", copy / "model.safetensors", says="model.safetensors")
+        os.link(copy / "model.safetensors", self.folder / "link.plan")
+        self.fails(1, LLMC, "compile", copy, "-o", self.folder / "link.plan", says="link.plan")
+        self.assertEqual((copy / "model.safetensors").read_bytes(), before)
+        self.assertEqual(self.left(), ["link.plan", "model"])
+
+    def test_full_disk(self):
+        """A write that fails midway (here by the limit on file sizes) leaves the old plan and no temporary."""
+        plan = self.compile(MODEL)
+        before = plan.read_bytes()
+        result = run("bash", "-c", f"trap '' XFSZ; ulimit -f 8; exec '{LLMC}' compile '{MODEL}' -o '{plan}'")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("m.plan", result.stderr)
+        self.assertEqual(plan.read_bytes(), before)
+        self.assertEqual(self.left(), ["m.plan"])
+
+    def test_reference_plans_are_refused_by_name(self):
+        plan = self.compile(MODEL, "r.plan", "--backend", "reference")
+        self.fails(1, LLMC_RUN, plan, "--tokens", "1,2", "-n", "1", "--print-tokens", says="reference")
+
+
+class Opt(CliTest):
+    def test_errors_name_line_and_column(self):
+        bad = self.folder / "bad.ir"
+        bad.write_text("module @m {after = import}\nweight $w : q9_9[1, 1]\n")
+        self.fails(1, LLMC, "opt", bad, says=["bad.ir:2:", "q9_9"])
+        self.fails(2, LLMC, "opt", bad, "--passes", "nonsense")
+
+    def test_flat(self):
+        text = self.ok(LLMC, "compile", GOLDEN / "llama-deep", "--stop-after", "import").stdout
+        self.assertIn("repeat i", text)
+        flat = self.ok(LLMC, "opt", "-", "--flat", input=text).stdout
+        self.assertNotIn("repeat", flat)
+        self.assertEqual(self.ok(LLMC, "opt", "-", input=flat).stdout, text)
+
+
+if __name__ == "__main__":
+    unittest.main()

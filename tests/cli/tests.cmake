@@ -1,0 +1,10 @@
+if(TARGET llmc)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*_test.py)
+  foreach(script ${scripts})
+    get_filename_component(name ${script} NAME_WE)
+    add_test(NAME cli.${name} COMMAND Python3::Interpreter ${script})
+    set_tests_properties(cli.${name} PROPERTIES ENVIRONMENT
+      "LLMC=$<TARGET_FILE:llmc>;LLMC_RUN=$<TARGET_FILE:llmc-run>;LLMC_SOURCE_DIR=${CMAKE_SOURCE_DIR};PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
+endif()
