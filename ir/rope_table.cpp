@@ -107,7 +107,7 @@ void RopeTableRows(const Recipe& recipe, std::span<const double> frequencies, in
   for (int64_t position = begin; position < end; ++position, out += 2 * half) {
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
-      Require(angle <= kLargestAngle, "position " + std::to_string(position) + " has an angle above 2^24");
+      if (angle > kLargestAngle) Require(false, "position " + std::to_string(position) + " has an angle above 2^24");
       const math::SinCos turned = math::SinCosOf(angle);
       out[i] = static_cast<float>(turned.cos * factor);
       out[half + i] = static_cast<float>(turned.sin * factor);

@@ -145,8 +145,8 @@ void EvalLinear(const EvalContext& c) {
   }
   const std::vector<LinearUnit> units = UnitsOf(c);
   const std::span<const LinearUnit> all(units);
-  // A thread costs as much as a few hundred thousand multiply-adds.
-  constexpr int64_t kThreadMacs = 2'000'000;
+  // Starting a thread costs as much as some hundred thousand multiply-adds.
+  constexpr int64_t kThreadMacs = 500'000;
   const int64_t macs = rows * k * static_cast<int64_t>(units.size()) * kTileRows;
   const auto threads = static_cast<size_t>(std::clamp<int64_t>(macs / kThreadMacs, 1, std::max(1, c.threads)));
   std::vector<std::thread> others;
