@@ -63,6 +63,7 @@ int64_t FindRow(std::string_view table, uint32_t columns, uint64_t key, uint32_t
 struct Marked {
   uint32_t code_point;
   uint32_t combining;
+  uint32_t order = 0;  // in its run of marks
 };
 
 uint32_t CombiningClass(const UnicodeTables& tables, uint32_t code_point) {
@@ -115,8 +116,10 @@ void SortMarks(std::vector<Marked>& text) {
     size_t end = begin + 1;
     while (end < text.size() && text[end].combining != 0) ++end;
     const auto first = text.begin() + static_cast<ptrdiff_t>(begin);
-    std::stable_sort(first, text.begin() + static_cast<ptrdiff_t>(end),
-                     [](const Marked& a, const Marked& b) { return a.combining < b.combining; });
+    for (size_t i = begin; i < end; ++i) text[i].order = static_cast<uint32_t>(i - begin);
+    std::sort(first, text.begin() + static_cast<ptrdiff_t>(end), [](const Marked& a, const Marked& b) {
+      return a.combining != b.combining ? a.combining < b.combining : a.order < b.order;
+    });
     begin = end;
   }
 }

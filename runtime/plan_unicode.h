@@ -54,7 +54,7 @@ struct UnicodeTables {
   uint8_t Class(uint32_t code_point) const;
   // Whether the text may differ from its NFC form.
   bool NeedsNfc(std::string_view text) const;
-  // Normalization form C. O(n log n), 8 bytes a code point. Bad bytes stay as they are.
+  // Normalization form C. O(n log n), 12 bytes a code point. Bad bytes stay as they are.
   std::string Nfc(std::string_view text) const;
 };
 
