@@ -64,7 +64,7 @@ INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t e
 #pragma clang loop unroll(full)
     for (int t = 0; t < T; ++t) acc[h][t] = Zero();
   }
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable)
   for (int64_t d = 0; d < k.dim; ++d) {
 #pragma clang loop unroll(full)
     for (int t = 0; t < T; ++t) {
@@ -72,7 +72,7 @@ INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t e
       Prefetch(lanes + 2048 / sizeof(E));
       const F32x16 key = LoadLanes(lanes);
 #pragma clang loop unroll(full)
-      for (int h = 0; h < H; ++h) acc[h][t] = Fma(Splat(q[h * k.dim + d]), key, acc[h][t]);
+      for (int h = 0; h < H; ++h) FmaInOrder(acc[h][t], q + h * k.dim + d, key);
     }
   }
 #pragma clang loop unroll(full)
@@ -122,14 +122,14 @@ INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range ke
     const ValueRun<E> run = ValuesFrom<E>(v, head, position + i, keys.end - i);
     const E* value = run.first + d;
     const float* weight = s + i;
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable)
     for (int64_t r = 0; r < run.count; ++r, value += run.stride) {
       Prefetch(value + 2048 / sizeof(E));
 #pragma clang loop unroll(full)
       for (int j = 0; j < C; ++j) {
         const F32x16 x = C == 1 && n < 16 ? LoadLanesPart(value, n) : LoadLanes(value + 16 * j);
 #pragma clang loop unroll(full)
-        for (int h = 0; h < H; ++h) acc[h][j] = Fma(Splat(weight[h * kGroup + r]), x, acc[h][j]);
+        for (int h = 0; h < H; ++h) FmaInOrder(acc[h][j], weight + h * kGroup + r, x);
       }
     }
     i += run.count;

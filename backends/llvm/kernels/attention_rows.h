@@ -17,11 +17,11 @@ INLINE void Multiply6(const float* a, int64_t a_stride, const float* b, int64_t 
                       F32x16 (&acc)[6]) {
 #pragma clang loop unroll(full)
   for (int r = 0; r < 6; ++r) acc[r] = Zero();
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable)
   for (int64_t i = 0; i < count; ++i) {
     const F32x16 row = Load(b + i * b_stride);
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) acc[r] = Fma(Splat(a[r * a_stride + i]), row, acc[r]);
+    for (int r = 0; r < 6; ++r) FmaInOrder(acc[r], a + r * a_stride + i, row);
   }
 }
 

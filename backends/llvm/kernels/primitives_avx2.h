@@ -177,6 +177,12 @@ INLINE void DotNextInOrder(Dot& dot, Codes w, const int8_t* a) {
       : "+x"(dot.a), "+x"(dot.b), "=&x"(t), "=&x"(u)
       : "x"(w.a), "x"(w.b), "m"(*reinterpret_cast<const FourCodes*>(a)));
 }
+INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) {
+  __m256 t;
+  asm volatile("vbroadcastss %5, %2\n\tvfmadd231ps %2, %3, %0\n\tvfmadd231ps %2, %4, %1"
+               : "+x"(acc.a), "+x"(acc.b), "=&x"(t)
+               : "x"(y.a), "x"(y.b), "m"(*x));
+}
 INLINE void InOrder() { asm volatile("" ::: "memory"); }
 INLINE I32x16 DotSum(Dot dot) {
   const __m256i one = _mm256_set1_epi16(1);

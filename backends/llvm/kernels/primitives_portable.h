@@ -214,6 +214,7 @@ INLINE Dot DotNext(Dot dot, Codes w, const int8_t* a) {
 INLINE Dot DotFirst(Codes w, const int8_t* a) { return DotNext(Dot{}, w, a); }
 INLINE void DotFirstInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotFirst(w, a); }
 INLINE void DotNextInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotNext(dot, w, a); }
+INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) { acc = Fma(Splat(*x), y, acc); }
 INLINE void InOrder() {}  // what stands behind it isn't moved in front of it
 INLINE I32x16 DotSum(Dot dot) {
   return IntLanes([&](int i) { return dot.v[i]; });

@@ -47,6 +47,13 @@ INLINE void LoadPairs(const uint8_t* p, Type type, F32x16& even, F32x16& odd) {
   type == kF16 ? LoadHalfPairs(p, even, odd) : LoadBf16Pairs(p, even, odd);
 }
 
+// How far ahead of byte `at` of each of N tiles read together to prefetch: at a tile's end the stream goes on N - 1
+// tiles later.
+template <int N>
+INLINE int64_t AheadInTiles(int64_t at, int64_t tile_bytes) {
+  return N == 1 || at + kPrefetchAhead < tile_bytes ? kPrefetchAhead : kPrefetchAhead + (N - 1) * tile_bytes;
+}
+
 // One row: k in [begin, end) of N tiles, tile_bytes apart. begin is even for 16-bit types, a multiple of 32 for block
 // types.
 template <Type T, int N>
@@ -57,10 +64,11 @@ INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int
   if constexpr (T == kF32) {
 #pragma clang loop unroll_count(4)
     for (int64_t k = begin; k < end; ++k) {
+      const int64_t ahead = AheadInTiles<N>(64 * k, tile_bytes);
 #pragma clang loop unroll(full)
       for (int t = 0; t < N; ++t) {
         const uint8_t* step = tile + t * tile_bytes + 64 * k;
-        Prefetch(step + kPrefetchAhead);
+        Prefetch(step + ahead);
         acc[t] = Fma(Splat(x[k]), Load(reinterpret_cast<const float*>(step)), acc[t]);
       }
     }
@@ -69,10 +77,11 @@ INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int
     int64_t k = begin;
 #pragma clang loop unroll_count(2)
     for (; k + 2 <= end; k += 2) {
+      const int64_t ahead = AheadInTiles<N>(32 * k, tile_bytes);
 #pragma clang loop unroll(full)
       for (int t = 0; t < N; ++t) {
         const uint8_t* step = tile + t * tile_bytes + 32 * k;
-        Prefetch(step + kPrefetchAhead);
+        Prefetch(step + ahead);
         LoadPairs(step, T, even, odd);
         acc[t] = Fma(Splat(x[k]), even, acc[t]);
         acc[t] = Fma(Splat(x[k + 1]), odd, acc[t]);
@@ -143,11 +152,11 @@ INLINE void Gemm6F32(const float* panel, int64_t count, const float* const (&x)[
   F32x16 sum[6];
 #pragma clang loop unroll(full)
   for (int r = 0; r < 6; ++r) sum[r] = Load(acc + 16 * r);
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable)
   for (int64_t k = 0; k < count; ++k) {
     const F32x16 w = Load(panel + 16 * k);
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) sum[r] = Fma(Splat(x[r][k]), w, sum[r]);
+    for (int r = 0; r < 6; ++r) FmaInOrder(sum[r], x[r] + k, w);
   }
 #pragma clang loop unroll(full)
   for (int r = 0; r < 6; ++r) Store(acc + 16 * r, sum[r]);
