@@ -3,6 +3,11 @@
 
 #include <random>
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "runtime/context.h"
 #include "tests/plan/support.h"
 
@@ -233,6 +238,74 @@ TEST(PlanWriter, UnfinishedItLeavesTheOldPlan) {
   EXPECT_EQ(folder.Count(), 1u);
   WriteSmall(folder / "a.plan");
   EXPECT_EQ(PlanFile(folder / "a.plan").manifest().model, "tiny");
+  EXPECT_EQ(folder.Count(), 1u);
+}
+
+// Runs `work` in a child process; its exit status, or -signal.
+template <typename Work>
+int InChild(Work work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(PlanWriter, AFullDiskIsAnErrorAndLeavesNothing) {
+  const TempFolder folder;
+  WriteFile(folder / "a.plan", "old");
+  // A limit on file sizes stands for the full disk: the check before writing can't see it.
+  for (rlim_t limit : {0, 5000, 9000}) {
+    const int status = InChild([&] {
+      const rlimit size{limit, limit};
+      setrlimit(RLIMIT_FSIZE, &size);
+      const std::string error = ErrorOf([&] { WriteSmall(folder / "a.plan"); });
+      return error.find("can't write") != std::string::npos && error.find("File too large") != std::string::npos ? 0
+                                                                                                                 : 1;
+    });
+    EXPECT_EQ(status, 0) << limit;
+    EXPECT_EQ(ReadFile(folder / "a.plan"), "old");
+    EXPECT_EQ(folder.Count(), 1u);
+  }
+}
+
+TEST(PlanWriter, KilledAtAnyTimeItLeavesAWholePlan) {
+  const TempFolder folder;
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) WriteSmall(folder / "a.plan");
+    }
+    usleep(static_cast<useconds_t>(1000 + random() % 30000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    if (std::filesystem::exists(folder / "a.plan")) PlanFile(folder / "a.plan").VerifyAll(MakeFakeSha256);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "a.plan"));
+  // A kill between link and rename leaves the name of a whole plan; nothing else is ever visible.
+  for (const auto& entry : std::filesystem::directory_iterator(folder / ""))
+    PlanFile(entry.path().string()).VerifyAll(MakeFakeSha256);
+}
+
+TEST(PlanWriter, ManyWritersAndReadersSeeWholePlans) {
+  const TempFolder folder;
+  WriteSmall(folder / "a.plan");
+  std::vector<pid_t> children;
+  for (int writer = 0; writer < 4; ++writer) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int i = 0; i < 25; ++i) WriteSmall(folder / "a.plan");
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (int i = 0; i < 300; ++i) PlanFile(folder / "a.plan").VerifyAll(MakeFakeSha256);
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
   EXPECT_EQ(folder.Count(), 1u);
 }
 
