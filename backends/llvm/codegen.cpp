@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -62,7 +63,7 @@ struct Plan {
 
 Plan Collect(const Program& program) {
   Plan plan;
-  std::map<std::tuple<std::string_view, bool, std::vector<int64_t>>, size_t> index;
+  std::map<std::tuple<std::string_view, bool, std::vector<std::optional<int64_t>>>, size_t> index;
   std::map<std::string_view, int> count;
   for (const Phase& phase : program.phases) {
     std::vector<Step>& steps = plan.phases.emplace_back();
@@ -72,6 +73,10 @@ Plan Collect(const Program& program) {
       const KernelCall& first = *plan.functions[it->second].call;
       if (first.record.size() != call.record.size())
         Broken("calls of kernel '" + call.kernel + "' differ in their records");
+      if (static_cast<size_t>(std::count(call.constants.begin(), call.constants.end(), std::nullopt)) >
+          call.record.size()) {
+        Broken("call of kernel '" + call.kernel + "' has too short a record");
+      }
       steps.push_back({it->second, &call});
     }
   }
@@ -89,15 +94,25 @@ void OnDiagnostic(const llvm::DiagnosticInfo* info, void* out) {
 // One module under construction.
 class Builder {
  public:
-  Builder(std::string_view bitcode, const Target& target, const Plan& plan) : plan_(plan) {
+  // kernels: the functions of the bitcode that will be called.
+  Builder(std::string_view bitcode, const std::set<std::string>& kernels, const Target& target, const Plan& plan)
+      : plan_(plan) {
     context_.setDiagnosticHandlerCallBack(OnDiagnostic, &messages_);
     context_.setDiscardValueNames(true);
-    auto parsed = llvm::parseBitcodeFile(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "llmc"), context_);
+    // Lazily: a body is read when it is asked for.
+    auto parsed =
+        llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "llmc"), context_, true);
     if (!parsed) Broken("kernels' bitcode: " + llvm::toString(parsed.takeError()));
     module_ = std::move(*parsed);
     module_->setModuleIdentifier("llmc");
     module_->setSourceFileName("llmc");
     MakeMachine(target);
+    for (const llvm::Function& f : *module_) {
+      if (f.isDeclaration() && !f.isIntrinsic()) {
+        Broken("kernels call the undefined function '" + f.getName().str() + "'");
+      }
+    }
+    Load(kernels);
     Retarget(target);
     ptr_ = llvm::PointerType::getUnqual(context_);
     i32_ = llvm::Type::getInt32Ty(context_);
@@ -119,7 +134,7 @@ class Builder {
       f.setVisibility(llvm::GlobalValue::DefaultVisibility);  // before the linkage: an internal function has no other
       f.setDSOLocal(true);
       if (f.getName() == "memcpy" || f.getName() == "memset" || f.getName() == "memmove") {
-        // The back end may call these for large copies, after the last look at who is used; each module brings its own.
+        // Each module brings its own.
         f.setLinkage(llvm::GlobalValue::WeakODRLinkage);
         f.setVisibility(llvm::GlobalValue::HiddenVisibility);
         keep.push_back(&f);
@@ -129,7 +144,10 @@ class Builder {
     }
     llvm::appendToCompilerUsed(*module_, keep);
     llvm::raw_string_ostream stream(messages_);
-    if (llvm::verifyModule(*module_, &stream)) Broken("module does not verify: " + messages_);
+    // What clang made is taken as it is; what was made here is looked at.
+    for (llvm::Function* f : made_) {
+      if (llvm::verifyFunction(*f, &stream)) Broken("function does not verify: " + messages_);
+    }
     std::string object = OptimizeAndEmit(*module_, *machine_);
     if (!messages_.empty()) Broken(messages_);
     return object;
@@ -157,13 +175,43 @@ class Builder {
     module_->setDataLayout(machine_->createDataLayout());
   }
 
+  // Reads the bodies of the kernels and of what they call, and drops the rest.
+  void Load(const std::set<std::string>& kernels) {
+    std::vector<llvm::Function*> wanted;
+    // The back end may call these for large copies, after the last look at who is used.
+    for (const char* name : {"memcpy", "memset", "memmove"}) {
+      if (llvm::Function* f = module_->getFunction(name)) wanted.push_back(f);
+    }
+    for (const std::string& name : kernels) {
+      llvm::Function* f = module_->getFunction(name);
+      if (f == nullptr) Broken("no kernel '" + name + "'");
+      wanted.push_back(f);
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]->isMaterializable()) continue;
+      if (llvm::Error error = wanted[i]->materialize()) Broken("kernels' bitcode: " + llvm::toString(std::move(error)));
+      for (llvm::BasicBlock& block : *wanted[i]) {
+        for (llvm::Instruction& instruction : block) {
+          for (llvm::Use& use : instruction.operands()) {
+            if (auto* callee = llvm::dyn_cast<llvm::Function>(use->stripPointerCasts())) wanted.push_back(callee);
+          }
+        }
+      }
+    }
+    for (llvm::Function& f : llvm::make_early_inc_range(*module_)) {
+      if (!f.isMaterializable()) continue;
+      f.deleteBody();
+      if (f.use_empty()) f.eraseFromParent();
+    }
+    if (llvm::Error error = module_->materializeAll()) Broken("kernels' bitcode: " + llvm::toString(std::move(error)));
+  }
+
   // Function attributes beat the target machine's settings, so they are rewritten. A feature that a kernel was compiled
   // with and the target lacks would abort the process during instruction selection; a name that nobody defines would
   // fail later and say less.
   void Retarget(const Target& target) {
     for (llvm::Function& f : *module_) {
       if (f.isIntrinsic()) continue;
-      if (f.isDeclaration()) Broken("kernels call the undefined function '" + f.getName().str() + "'");
       llvm::SmallVector<llvm::StringRef> wanted;
       f.getFnAttribute("target-features").getValueAsString().split(wanted, ',');
       for (llvm::StringRef feature : wanted) {
@@ -177,8 +225,10 @@ class Builder {
       f.removeFnAttr("target-cpu");
       f.removeFnAttr(llvm::Attribute::UWTable);
       SetTarget(f);
-      // Whatever a kernel is made of must see its constants, so a helper that clang left out of line (a large lambda) goes in.
-      if (f.hasLocalLinkage() && !f.hasFnAttribute(llvm::Attribute::NoInline)) f.addFnAttr(llvm::Attribute::AlwaysInline);
+      // Whatever a kernel is made of must see its constants, so a helper that clang left out of line (a large lambda)
+      // goes in.
+      if (f.hasLocalLinkage() && !f.hasFnAttribute(llvm::Attribute::NoInline))
+        f.addFnAttr(llvm::Attribute::AlwaysInline);
     }
   }
 
@@ -229,7 +279,15 @@ class Builder {
     llvm::SmallVector<llvm::Value*> args;
     for (llvm::Argument& arg : f->args()) args.push_back(&arg);
     if (call.one_row) args[3] = b.getInt32(1);
-    for (const int64_t constant : call.constants) args.push_back(b.getInt64(static_cast<uint64_t>(constant)));
+    const auto unbound = std::count(call.constants.begin(), call.constants.end(), std::nullopt);
+    size_t word = call.record.size() - static_cast<size_t>(unbound);
+    for (const std::optional<int64_t>& constant : call.constants) {
+      if (constant) {
+        args.push_back(b.getInt64(static_cast<uint64_t>(*constant)));
+      } else {
+        args.push_back(b.CreateLoad(i64_, b.CreateConstInBoundsGEP1_64(i64_, f->getArg(4), word++)));
+      }
+    }
     // On the call, not the kernel: the kernel stays as it came.
     b.CreateCall(kernel, args)->addFnAttr(llvm::Attribute::AlwaysInline);
     b.CreateRetVoid();
@@ -365,8 +423,12 @@ std::string CompileObjectFrom(std::string_view bitcode, const Program& program, 
   const auto work = [&] {
     for (size_t m = next++; m < modules; m = next++) {
       try {
-        Builder builder(bitcode, target, plan);
-        builder.DefineFunctions(count * m / modules, count * (m + 1) / modules);
+        const size_t first = count * m / modules, end = count * (m + 1) / modules;
+        std::set<std::string> kernels;
+        for (size_t i = first; i < end; ++i) kernels.insert(plan.functions[i].call->kernel);
+        if (m == 0) kernels.insert("llmc_barrier");
+        Builder builder(bitcode, kernels, target, plan);
+        builder.DefineFunctions(first, end);
         if (m == 0) {
           for (size_t p = 0; p < program.phases.size(); ++p)
             builder.DefinePhase("llmc_" + program.phases[p].name, plan.phases[p]);

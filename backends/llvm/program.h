@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,9 @@ namespace llmc {
 // between them is in the record.
 struct KernelCall {
   std::string kernel;
-  std::vector<int64_t>
-      constants;  // shapes, spaces, strides: bound at compile time, in the order of the kernel's trailing parameters
+  // Shapes and types: bound at compile time, in the order of the kernel's trailing parameters. nullopt: the value is in
+  // the record, behind the words that the kernel reads, in the same order.
+  std::vector<std::optional<int64_t>> constants;
   std::vector<uint64_t> record;  // offsets in bytes: read at run time through `rec`
   bool one_row = false;          // rows is the constant 1, else Context.rows
   bool barrier_before = false;   // all threads meet before this call
