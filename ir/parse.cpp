@@ -16,7 +16,10 @@ namespace llmc {
 namespace {
 
 constexpr size_t kMaxStatements = 65536;
-constexpr size_t kMaxExpandedBytes = size_t{8} << 20;  // text that repeats stand for
+// What repeats may stand for, so that a short text takes little memory and time.
+constexpr size_t kMaxExpandedBytes = size_t{8} << 20;
+constexpr size_t kMaxExpandedTokens = size_t{1} << 20;
+constexpr size_t kMaxRank = 4;
 constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
 constexpr int64_t kMaxScheduleNumber = 1'000'000;
 constexpr int64_t kMaxOffset = int64_t{1} << 56;
@@ -44,7 +47,13 @@ class Parser {
 
  private:
   // ---- tokens
-  void Advance() { token_ = lexer_.Next(); }
+  void Advance() {
+    token_ = lexer_.Next();
+    if (lexer_.in_repeat() && ++expanded_tokens_ > kMaxExpandedTokens) {
+      lexer_.FailAt(token_, DiagKind::TooLarge,
+                    "repeats stand for more than " + std::to_string(kMaxExpandedTokens) + " tokens");
+    }
+  }
   bool IsPunct(std::string_view text) const { return token_.kind == TokenKind::Punct && token_.text == text; }
   bool IsKeyword(std::string_view text) const { return token_.kind == TokenKind::Ident && token_.text == text; }
   [[noreturn]] void Expected(const std::string& what) const {
@@ -126,6 +135,7 @@ class Parser {
     Punct("[");
     while (!IsPunct("]")) {
       if (!type.dims.empty()) Punct(",");
+      if (type.dims.size() == kMaxRank) lexer_.FailAt(token_, DiagKind::SyntaxError, "a type has at most 4 dims");
       if (token_.kind == TokenKind::Ident) {
         if (!HasSymbol(token_.text)) lexer_.FailAt(token_, DiagKind::UnknownName, "no dim is called " + Quote(token_));
         type.dims.emplace_back(std::string(token_.text));
@@ -481,6 +491,7 @@ class Parser {
   std::map<Name, ValueId> values_;
   size_t statements_ = 0;
   size_t expanded_bytes_ = 0;
+  size_t expanded_tokens_ = 0;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 // Needs:    nothing.
 // Leaves:   every value used; equal inputs are one value. Weights stay, used or not.
 // Why here: first, so that "siblings of one input" in the fusions means one value.
-// Skips:    appends to a state: they are effects, and each is unique.
+// Skips:    appends to a state that anything else reads: they are effects, and each is unique.
 #include <map>
 
 #include "ir/op.h"
@@ -59,12 +59,23 @@ bool MergeEqual(Func& func) {
   return changed;
 }
 
-bool DropDead(Func& func) {
+// How often ops of all functions name a state; an append that nothing else goes with has no effect.
+std::vector<int> CountGlobalUses(const Module& module) {
+  std::vector<int> uses(module.globals.size(), 0);
+  for (const Func& func : module.funcs)
+    for (const Op& op : func.ops)
+      for (const Operand& operand : op.operands)
+        if (operand.is_global) ++uses[static_cast<size_t>(operand.index)];
+  return uses;
+}
+
+bool DropDead(Module& module, Func& func) {
+  const std::vector<int> global_uses = CountGlobalUses(module);
   std::vector<int> uses = CountUses(func);
   const size_t before = func.ops.size();
   for (size_t i = func.ops.size(); i-- > 0;) {  // users come after definitions, so one sweep from the end is enough
     const Op& op = func.ops[i];
-    bool dead = !DefOf(op.kind).appends_state;
+    bool dead = !DefOf(op.kind).appends_state || global_uses[static_cast<size_t>(op.operands[0].index)] == 1;
     for (ValueId result : op.results) dead = dead && uses[static_cast<size_t>(result)] == 0;
     if (!dead) continue;
     for (const Operand& operand : op.operands)
@@ -85,7 +96,7 @@ bool Canonicalize(Module& module, const PassContext&) {
     for (bool again = true; again;) {
       again = MergeReshapes(func);
       again = MergeEqual(func) || again;
-      again = DropDead(func) || again;
+      again = DropDead(module, func) || again;
       changed = changed || again;
     }
   }

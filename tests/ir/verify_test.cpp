@@ -65,7 +65,6 @@ TEST(Verify, NamesKindAndLine) {
   const Case cases[] = {
       // globals
       {"InvalidModule 3", "$embed : f32[40, 32]", "$embed : f32[S, 32]"},
-      {"InvalidModule 3", "$embed : f32[40, 32]", "$embed : f32[40, 32, 1, 1, 1]"},
       {"InvalidModule 3", "$embed : f32[40, 32]", "$embed : f32[2000000000, 2000000000]"},
       {"InvalidModule 3", "$embed : f32[40, 32]", "$embed : q8_0[40, 31]"},
       {"InvalidModule 3", "$embed : f32[40, 32]", "$embed : f32[40, 32] tiles16"},
@@ -138,6 +137,7 @@ TEST(Verify, RefusesWhatOnlyAnEditCanMake) {
   EXPECT_EQ(thrown([](Module& m) { m.globals[1].name.base = "1"; }), "InvalidModule 4");
   EXPECT_EQ(thrown([](Module& m) { m.globals[1].name = m.globals[0].name; }), "DuplicateName 4");
   EXPECT_EQ(thrown([](Module& m) { m.globals[6].type.state = 7; }), "InvalidModule 9");
+  EXPECT_EQ(thrown([](Module& m) { m.globals[1].type.dims.resize(5, Dim(1)); }), "InvalidModule 4");
   EXPECT_EQ(thrown([](Module& m) { m.globals[1].offset = -64; }), "InvalidModule 4");
   EXPECT_EQ(thrown([](Module& m) { m.globals[4].recipe.inputs[0] = 5; }), "InvalidModule 7");
   EXPECT_EQ(thrown([](Module& m) { m.funcs.push_back(m.funcs[0]); }), "DuplicateName");
