@@ -1,7 +1,13 @@
-# The golden models through the front end and the interpreter.
+# The golden models through the front end and the interpreter, and through passes, the llvm backend and the executor.
 if(NOT LLMC_LOADER_ONLY)
   add_executable(golden_test tests/golden/golden_test.cpp)
   target_link_libraries(golden_test PRIVATE llmc_frontend GTest::gtest_main)
   target_compile_definitions(golden_test PRIVATE LLMC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME golden COMMAND golden_test)
+  if(LLMC_LLVM)
+    add_executable(llvm_golden_test tests/golden/llvm_golden_test.cpp)
+    target_link_libraries(llvm_golden_test PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
+    target_compile_definitions(llvm_golden_test PRIVATE LLMC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME llvm_golden COMMAND llvm_golden_test)
+  endif()
 endif()

@@ -1,0 +1,125 @@
+// What the golden tests share: the goldens' files, options that match them, and how logits are judged.
+#pragma once
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontend/frontend.h"
+#include "frontend/json.h"
+#include "tests/support/temp_dir.h"
+
+namespace llmc {
+
+inline const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
+inline const std::string kGoldens = kData + "golden/";
+constexpr double kNmseF32 = 1e-9;
+constexpr double kNmseF16Cache = 1e-5;
+constexpr float kSureMargin = 1e-3F;
+
+struct Golden {
+  std::vector<int32_t> prompt, greedy;
+  std::vector<int64_t> rows;
+  std::vector<double> margins;
+  std::vector<float> logits;  // [rows, vocab]
+  size_t vocab = 0;
+};
+
+template <class T>
+std::vector<T> Numbers(const Json& list) {
+  std::vector<T> out;
+  for (const Json& v : list.items()) {
+    if constexpr (std::is_floating_point_v<T>) {
+      out.push_back(static_cast<T>(v.AsDouble()));
+    } else {
+      out.push_back(static_cast<T>(v.AsInt()));
+    }
+  }
+  return out;
+}
+
+// path: below tests/data.
+inline Golden ReadGoldenAt(const std::string& folder) {
+  std::string path = kData + folder + "/golden.json";
+  Json root = ParseJson(test::ReadBytes(path), path);
+  Golden g;
+  g.prompt = Numbers<int32_t>(root.Find("prompt"));
+  g.greedy = Numbers<int32_t>(root.Find("greedy"));
+  g.rows = Numbers<int64_t>(root.Find("rows"));
+  g.margins = Numbers<double>(root.Find("margins"));
+  std::string npy = test::ReadBytes(kData + folder + "/logits.npy");
+  constexpr size_t kNpyStart = 10;  // magic, version, u16 length of the header
+  uint16_t header = 0;
+  std::memcpy(&header, npy.data() + 8, sizeof(header));
+  size_t n = (npy.size() - kNpyStart - header) / sizeof(float);
+  g.logits.resize(n);
+  std::memcpy(g.logits.data(), npy.data() + kNpyStart + header, n * sizeof(float));
+  g.vocab = n / g.rows.size();
+  return g;
+}
+
+inline Golden ReadGolden(const std::string& name) { return ReadGoldenAt("golden/" + name); }
+
+inline ModelOptions OptionsFor(const std::string& path, const std::string& kv_type) {
+  ModelOptions options;
+  options.model = path;
+  options.kv_type = kv_type;
+  options.activations = "f32";
+  return options;
+}
+
+// Sum (a - b)^2 / sum b^2 over the vocabulary.
+inline double Nmse(const float* a, const float* b, size_t n) {
+  double error = 0;
+  double norm = 0;
+  for (size_t i = 0; i < n; ++i) {
+    double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    error += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return error / norm;
+}
+
+inline double WorstNmse(const Golden& g, const std::vector<float>& logits) {
+  double worst = 0;
+  for (size_t r = 0; r < g.rows.size(); ++r) {
+    worst = std::max(
+        worst, Nmse(logits.data() + static_cast<size_t>(g.rows[r]) * g.vocab, g.logits.data() + r * g.vocab, g.vocab));
+  }
+  return worst;
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// "golden/llama-mha", "golden-gguf/llama-q4_0", ...
+inline std::vector<std::string> AllFolders() {
+  std::vector<std::string> names;
+  for (const char* kind : {"golden", "golden-gguf"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(kData + kind)) {
+      if (entry.is_directory()) names.push_back(std::string(kind) + "/" + entry.path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A folder with config.json, or one with model.gguf.
+inline std::string ModelIn(const std::string& folder) {
+  std::string gguf = kData + folder + "/model.gguf";
+  return std::filesystem::exists(gguf) ? gguf : kData + folder;
+}
+
+// A test's name from a folder's.
+inline std::string TestName(const testing::TestParamInfo<std::string>& test) {
+  std::string name = test.param;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
+}  // namespace llmc
