@@ -44,8 +44,7 @@ class Reader {
       case RecipeKind::Add: return ReadAdd(global, begin, end, out, depth);
       case RecipeKind::Cast:
       case RecipeKind::Quantize: return ReadConverted(global, begin, end, out, depth);
-      case RecipeKind::RopeTable:
-        return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
+      case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
                                             : ReadPacked(global, begin, end, out, depth);
@@ -147,8 +146,8 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Values are uniform: gains (a vector whose name has "norm") in 1 +- 1/8, other vectors in +- 1/8, and matrices in +-
-// sqrt(3 / K), which has variance 1 / K. Block types are quantised from them.
+// Values are uniform: gains and divisors (a vector whose name has "norm" or "divisors") in 1 +- 1/8, other vectors in
+// +- 1/8, and matrices in +- sqrt(3 / K), which has variance 1 / K. Block types are quantised from them.
 class Random : public WeightSource {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
@@ -157,7 +156,9 @@ class Random : public WeightSource {
     const Type& type = weight.type;
     const int64_t elements = RowElements(type);
     const bool matrix = type.dims.size() > 1;
-    const float center = !matrix && weight.name.base.find("norm") != std::string::npos ? 1.0F : 0.0F;
+    const bool factor =
+        weight.name.base.find("norm") != std::string::npos || weight.name.base.find("divisors") != std::string::npos;
+    const float center = !matrix && factor ? 1.0F : 0.0F;
     const float spread =
         matrix ? static_cast<float>(__builtin_sqrt(3.0 / static_cast<double>(type.dims.back().value))) : 0.125F;
     const uint64_t key = KeyOf(weight.name);
