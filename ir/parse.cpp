@@ -16,9 +16,11 @@ namespace llmc {
 namespace {
 
 constexpr size_t kMaxStatements = 65536;
-// What repeats may stand for, so that a short text takes little memory and time.
-constexpr size_t kMaxExpandedBytes = size_t{8} << 20;
-constexpr size_t kMaxExpandedTokens = size_t{1} << 20;
+// What a text may stand for, repeats expanded, so that it takes little memory and time whatever it says.
+constexpr size_t kMaxTokens = size_t{1} << 20;
+constexpr size_t kMaxResults = 4096;                   // of one statement
+constexpr size_t kMaxAttrs = 256;                      // of one op, recipe or module
+constexpr size_t kMaxExpandedBytes = size_t{8} << 20;  // of repeats, comments and space included
 constexpr size_t kMaxRank = 4;
 constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
 constexpr int64_t kMaxScheduleNumber = 1'000'000;
@@ -49,9 +51,8 @@ class Parser {
   // ---- tokens
   void Advance() {
     token_ = lexer_.Next();
-    if (lexer_.in_repeat() && ++expanded_tokens_ > kMaxExpandedTokens) {
-      lexer_.FailAt(token_, DiagKind::TooLarge,
-                    "repeats stand for more than " + std::to_string(kMaxExpandedTokens) + " tokens");
+    if (++tokens_ > kMaxTokens) {
+      lexer_.FailAt(token_, DiagKind::TooLarge, "more than " + std::to_string(kMaxTokens) + " tokens");
     }
   }
   bool IsPunct(std::string_view text) const { return token_.kind == TokenKind::Punct && token_.text == text; }
@@ -206,6 +207,9 @@ class Parser {
     while (!IsPunct("}")) {
       if (!attrs.all().empty() || !reserved.empty()) Punct(",");
       const Token at = token_;
+      if (attrs.all().size() == kMaxAttrs) {
+        lexer_.FailAt(at, DiagKind::TooLarge, "more than " + std::to_string(kMaxAttrs) + " attributes");
+      }
       const std::string name = Ident("an attribute's name");
       Punct("=");
       const Token value_at = token_;
@@ -439,6 +443,9 @@ class Parser {
     std::vector<Token> results;
     do {
       if (token_.kind != TokenKind::Local) Expected("a statement, 'repeat' or 'return'");
+      if (results.size() == kMaxResults) {
+        lexer_.FailAt(token_, DiagKind::TooLarge, "more than " + std::to_string(kMaxResults) + " results");
+      }
       results.push_back(token_);
       Advance();
     } while (Accept(","));
@@ -491,7 +498,7 @@ class Parser {
   std::map<Name, ValueId> values_;
   size_t statements_ = 0;
   size_t expanded_bytes_ = 0;
-  size_t expanded_tokens_ = 0;
+  size_t tokens_ = 0;
 };
 
 }  // namespace

@@ -167,7 +167,7 @@ TEST(Text, ErrorsNameKindAndPlace) {
       {"SyntaxError 4:22", head + "repeat i = 9..12 {\nweight $b{i}.w : f32[{0 + 4000000000000000000*i}]\n}"},
       {"DuplicateName 4:8", head + "repeat i = 0..2 {\nweight $w : f32[4]\n}"},
       {"TooLarge 4:1", head + "repeat i = 0..100000 {\nweight $b{i}.w : f32[4]\n}"},
-      {"TooLarge 4:6645", head + "repeat i = 0..200 {\nstate $b{i}.s : f32[4] {a = [" +
+      {"TooLarge 4:6629", head + "repeat i = 0..200 {\nstate $b{i}.s : f32[4] {a = [" +
                             [] {
                               std::string list;
                               for (int k = 0; k < 4000; ++k) list += "1,";

@@ -101,6 +101,18 @@ def cases():
     yield "ir", "x.ir", b"module @m {\nrepeat i = 0..1000000000 {\nweight $b{i}.w : f32[4]\n}\n}\n"
     yield "ir", "x.ir", b"module @m {" + b"{" * 1_000_000
     yield "ir", "x.ir", b"[" * 4_000_000
+    ones = b"1," * 4000 + b"1"
+    head = b"module @m\ndim S = 1..4\n"
+    yield "ir", "x.ir", head + b"repeat i = 0..65000 {\nstate $b{i}.s : f32[4] {a = [" + ones + b"]}\n}\n"
+    yield "ir", "x.ir", head + b"repeat i = 0..65000 {\nweight $b{i}.w : f32[" + ones + b"]\n}\n"
+    yield "ir", "x.ir", head + b"repeat i = 0..60000 {\nweight $b{i}.w : f32[4] #" + b"-" * 1_000_000 + b"\n}\n"
+    yield "ir", "x.ir", head + b"func @f() {\n" + b"%a," * 2_000_000
+    yield "ir", "x.ir", head + b"func @f() {\nrepeat i = 0..65000 {\n" + b",".join(b"%%b{i}.v%d" % i for i in range(3000)) + b" = add : " + (
+        b",".join([b"i32[]"] * 3000)) + b"\n}\nreturn %b0.v0\n}\n"
+    yield "ir", "x.ir", head + b"func @f(" + b",".join(b"%%a%d: i32[]" % i for i in range(300_000))
+    yield "ir", "x.ir", b"module @m {" + b",".join(b"a%d = 1" % i for i in range(300_000)) + b"}"
+    yield "ir", "x.ir", b"module @m {a = [" + b"1," * 5_000_000
+    yield "ir", "x.ir", b"module @m\n" + b"".join(b"weight $w%d : f32[4]\n" % i for i in range(70_000))
 
 
 def limit():
