@@ -184,8 +184,10 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   options.sha256 = MakeSha256;
   // From here on there is a temporary file beside `path`, gone again should anything throw.
   PlanWriter writer(std::move(options));
+  Report(request, "inputs", 0);
   for (const PlanRequest::Input& input : request.inputs)
     manifest.inputs.push_back({input.role, Sha256OfFile(input.path)});
+  Report(request, "inputs", 1);
   StreamWeights(
       module, *request.weights, request.jobs, [&](std::span<const uint8_t> bytes) { writer.AppendWeights(bytes); },
       [&](double done) { Report(request, "weights", done); });
@@ -194,12 +196,15 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
     manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
     Report(request, "self-test", 1);
   }
+  Report(request, "file", 0);
   for (const std::string& bytes : code) writer.AddSection(SectionKind::Code, bytes);
   writer.AddSection(SectionKind::Tokenizer, request.tokenizer);
   writer.AddSection(SectionKind::ChatTemplate, request.chat_template);
   writer.AddSection(SectionKind::ImportIr, request.import_ir);
   writer.AddSection(SectionKind::FinalIr, request.final_ir);
-  return writer.Finish(manifest);
+  const uint64_t size = writer.Finish(manifest);
+  Report(request, "file", 1);
+  return size;
 }
 
 struct MemoryPlan::Impl {

@@ -1,4 +1,5 @@
 // llmc compile: a model becomes a plan, or with --stop-after its IR becomes text.
+#include <chrono>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -18,15 +19,34 @@ int Jobs(const CompileFlags& flags) {
   return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
 }
 
-// On a terminal only: one line that is written over.
-void ShowProgress(std::string_view stage, double done) {
-  static int shown = -1;
-  const int percent = static_cast<int>(done * 100);
-  if (percent == shown) return;
-  shown = percent;
-  fmt::print(stderr, "\r{:<12} {:3}%", stage, percent);
-  std::fflush(stderr);
-}
+// Progress on a terminal (one line that is written over), and with --time-passes the time of each stage that ends.
+class Stages {
+ public:
+  Stages(bool show, bool time) : show_(show), time_(time) {}
+  void operator()(std::string_view stage, double done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (stage != stage_) {
+      stage_ = stage;
+      percent_ = -1;
+    }
+    const int percent = static_cast<int>(done * 100);
+    if (show_ && percent != percent_) fmt::print(stderr, "\r{:<12} {:3}%", stage, percent);
+    if (show_) std::fflush(stderr);
+    if (done >= 1 && percent_ < 100) {
+      if (time_)
+        fmt::print(stderr, "{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
+                   std::chrono::duration<double, std::milli>(now - begin_).count());
+      begin_ = now;
+    }
+    percent_ = percent;
+  }
+
+ private:
+  bool show_, time_;
+  std::string stage_;
+  int percent_ = -1;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -47,7 +67,8 @@ PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
   request.generation = {defaults.stop_ids,    defaults.bos_id, defaults.add_bos, defaults.do_sample,
                         defaults.temperature, defaults.top_p,  defaults.min_p,   defaults.top_k};
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
-  if (isatty(STDERR_FILENO)) request.progress = ShowProgress;
+  const bool show = isatty(STDERR_FILENO) != 0;
+  if (show || flags.time_passes) request.progress = Stages(show, flags.time_passes);
   return request;
 }
 
@@ -64,7 +85,7 @@ int CommandCompile(const CompileFlags& flags) {
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
   const PlanRequest request = RequestOf(flags, lowered);
   const uint64_t size = WritePlan(request, flags.output);
-  fmt::print(stderr, "{}{}: {} bytes\n", request.progress ? "\r" : "", flags.output, size);
+  fmt::print(stderr, "{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "ir/interpreter.h"
 #include "runtime/loader.h"
@@ -28,7 +29,7 @@ Executable Compile(const CompileFlags& flags, const RunOptions& run) {
   if (!memory->lowered.model.weights) throw UsageError("run needs weights");
   const PlanRequest request = RequestOf(flags, memory->lowered);
   memory->plan = std::make_unique<MemoryPlan>(request);
-  if (request.progress) fmt::print(stderr, "\r");
+  if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r");
 
   Executable executable;
   executable.manifest = std::shared_ptr<const Manifest>(memory, &memory->plan->manifest());

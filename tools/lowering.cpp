@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -146,7 +147,11 @@ Lowered Lower(const CompileFlags& flags) {
   Lowered lowered;
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
+  const auto start = std::chrono::steady_clock::now();
   lowered.model = LoadModel(options);
+  if (flags.time_passes)
+    fmt::print(stderr, "{:<24} {:8.3f} ms\n", "import",
+               std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   Module& module = lowered.model.module;
   lowered.import_text = Print(module);
   if (!flags.from.empty()) module = ReadModule(flags, module);
