@@ -55,6 +55,10 @@ const TensorInfo& FindChecked(const TensorSet& set, const WeightUse& use) {
     Fail(DiagKind::Unsupported, set.PlaceOf(*t),
          fmt::format("a {} of type {} is not supported", KindText(use.kind), InfoOf(t->dtype).text));
   }
+  if (use.source.add != 0 && cls != DTypeClass::FLOAT) {
+    Fail(DiagKind::Unsupported, set.PlaceOf(*t),
+         fmt::format("\"add\" to a tensor of type {} is not supported", InfoOf(t->dtype).text));
+  }
   return *t;
 }
 

@@ -264,7 +264,7 @@ class Mapper {
 
   int64_t IntOf(const Json& rule) {
     NoteKeys(rule);
-    FieldValue v = FromKeys("window", rule);
+    FieldValue v = Evaluate("window", rule);
     if (v.kind != FieldValue::Kind::Int)
       Fail(DiagKind::BadValue, v.place, fmt::format("must be an integer, is {}", v.shown));
     return v.integer;

@@ -105,6 +105,39 @@ TEST(Description, EveryFieldRoundTrips) {
   EXPECT_EQ(d.tensors.at("final_norm").add, 1.0);
 }
 
+// The page about descriptions names every field and every choice.
+TEST(Description, ReadmeHasEveryField) {
+  std::string page = test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/frontend/README.md");
+  auto has = [&](std::string_view name) {
+    EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name;
+  };
+  auto fields = [&](const auto& group) {
+    VisitFields(group, [&](std::string_view name, const auto& member, std::string_view) {
+      has(name);
+      if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(member)>>) {
+        for (std::string_view text : ChoiceTexts<std::remove_cvref_t<decltype(member)>>::kTexts) has(text);
+      }
+    });
+  };
+  fields(ModelSpec());
+  fields(EndsSpec());
+  const Block block;
+  VisitGroups(block, [&](std::string_view key, const auto& group) {
+    has(key);
+    fields(group);
+  });
+}
+
+// The example on that page reads.
+TEST(Description, ReadmeExampleIsValid) {
+  std::string page = test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/frontend/README.md");
+  size_t begin = page.find("```json\n") + 8;
+  Description d = Read(page.substr(begin, page.find("```", begin) - begin));
+  EXPECT_EQ(d.BlockOf(3).attention.window, 0);
+  EXPECT_EQ(d.BlockOf(4).attention.window, 512);
+  CheckTensorNames(d, "README.md");
+}
+
 TEST(WeightList, NamesShapesAndRules) {
   Description d = test::Describe(test::TinyConfig("qwen2"));
   std::vector<WeightUse> uses = WeightsOf(d);

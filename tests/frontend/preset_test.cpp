@@ -189,7 +189,9 @@ TEST(Preset, Windows) {
   ErrorFor(DiagKind::Unsupported, TinyConfig("qwen2", "\"layer_types\": [\"full_attention\", \"linear_attention\"], "));
   ErrorFor(DiagKind::BadValue, TinyConfig("mistral", "\"sliding_window\": -3, "));
   ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"sliding_window\": 3, "));
-  ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
+  Describe(TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
+  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
+  ErrorFor(DiagKind::Unsupported, TinyConfig("mistral", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
 }
 
 TEST(Preset, Architectures) {
