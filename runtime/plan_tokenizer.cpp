@@ -24,19 +24,19 @@ size_t Index(TokenizerTable t) { return static_cast<size_t>(t); }
 
 // Puts keys 0..hashes.size() into a table of 2^n slots at most 3/4 full: slot -> key, or -1. Equal hashes are different
 // keys.
-std::vector<int64_t> PlaceKeys(const std::vector<uint64_t>& hashes) {
+std::vector<int32_t> PlaceKeys(const std::vector<uint64_t>& hashes) {
   if (hashes.empty()) return {};
   const auto least_bits = static_cast<uint32_t>(std::bit_width(hashes.size() + hashes.size() / 3));
-  for (uint32_t bits = least_bits; bits <= least_bits + 4; ++bits) {
-    std::vector<int64_t> slots(size_t{1} << bits, -1);
+  for (uint32_t bits = least_bits; bits <= least_bits + 2; ++bits) {
+    std::vector<int32_t> slots(size_t{1} << bits, -1);
     bool fits = true;
     for (size_t key = 0; fits && key < hashes.size(); ++key) {
       const size_t first = FirstSlot(hashes[key], bits);
       fits = false;
       for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-        int64_t& slot = slots[(first + probe) & (slots.size() - 1)];
+        int32_t& slot = slots[(first + probe) & (slots.size() - 1)];
         if (slot < 0) {
-          slot = static_cast<int64_t>(key);
+          slot = static_cast<int32_t>(key);
           fits = true;
           break;
         }
@@ -63,7 +63,7 @@ std::string MergeTable(const std::vector<Merge>& merges) {
     hashes.push_back(HashPair(m.left, m.right));
   }
   std::string out;
-  for (const int64_t key : PlaceKeys(hashes)) {
+  for (const int32_t key : PlaceKeys(hashes)) {
     if (key < 0) {
       Append(out, MergeSlot{-1, -1, 0, -1});
     } else {
@@ -87,7 +87,7 @@ std::string VocabularyTable(const TokenizerTables& t, uint32_t& longest) {
     ids.push_back(static_cast<int32_t>(id));
   }
   std::string out;
-  for (const int64_t key : PlaceKeys(hashes)) Append(out, key < 0 ? int32_t{-1} : ids[static_cast<size_t>(key)]);
+  for (const int32_t key : PlaceKeys(hashes)) Append(out, key < 0 ? int32_t{-1} : ids[static_cast<size_t>(key)]);
   return out;
 }
 
