@@ -1,6 +1,6 @@
 // specialize-phases: @forward becomes one function per phase, each for its range of rows.
 //
-//   @prefill  up to `chunk` rows, logits of the last row alone
+//   @prefill  up to `chunk` rows, logits of the last row alone; behind the last attention only that row is computed
 //   @decode   one row
 //   @score    up to 16 rows, logits of every row (all positions, perplexity, verification of drafts)
 // S stays a symbol with the clone's range: rows are never padded, the executor cuts a prompt into chunks and a rest.
@@ -10,6 +10,7 @@
 // Why here: after the fusions, which need to look only once; before planning, which differs by phase.
 // Skips:    nothing; a module without @forward is specialised already.
 #include <algorithm>
+#include <map>
 
 #include "ir/op.h"
 #include "passes/pass.h"
@@ -20,26 +21,67 @@ namespace {
 
 constexpr int64_t kScoreRows = 16;
 
-// Logits of the last row: `last_rows` in front of the head, the linear that makes the returned value.
+bool WorksByRows(const Op& op) {
+  switch (op.kind) {
+    case OpKind::Linear:
+    case OpKind::RmsNorm:
+    case OpKind::AddRmsNorm:
+    case OpKind::Add:
+    case OpKind::Gated:
+    case OpKind::Quantize: return true;
+    default: return false;
+  }
+}
+
+// Ops of which nothing but the last row reaches the logits: they work row by row and feed only each other and the head.
+std::vector<bool> LastRowOps(const Func& func, size_t head) {
+  std::vector<bool> for_last(func.ops.size(), false);
+  std::vector<bool> other_use(func.values.size(), false);
+  for (size_t i = func.ops.size(); i-- > 0;) {
+    const Op& op = func.ops[i];
+    for_last[i] = WorksByRows(op) && std::none_of(op.results.begin(), op.results.end(), [&](ValueId result) {
+                    return other_use[static_cast<size_t>(result)];
+                  });
+    if (i == head) for_last[i] = true;
+    if (for_last[i]) continue;
+    for (const Operand& operand : op.operands)
+      if (!operand.is_global) other_use[static_cast<size_t>(operand.index)] = true;
+  }
+  return for_last;
+}
+
+// Logits of the last row: what only the head reads works on that row alone, up to the last attention; `last_rows` takes
+// it from what more ops read.
 void KeepLastRow(const Module& module, Func& func) {
-  const int head = DefiningOps(func)[static_cast<size_t>(func.returns[0].index)];
+  const int head = func.returns[0].is_global ? -1 : DefiningOps(func)[static_cast<size_t>(func.returns[0].index)];
   if (head < 0 || func.ops[static_cast<size_t>(head)].kind != OpKind::Linear) {
     Fail(DiagKind::InvalidModule, {},
          "@forward must return what a linear makes, so that the last row alone can be had");
   }
-  const Operand input = func.ops[static_cast<size_t>(head)].operands[0];
-  Op last;
-  last.kind = OpKind::LastRows;
-  last.operands = {input};
-  last.attrs.Set("count", int64_t{1});
-  const Name name = ValueAt(func, input.index).name;
-  last.results = {AddValue(func, Name(name.layer, "last"), {})};
-  const Operand one_row = Operand::Local(last.results[0]);
-  func.ops.insert(func.ops.begin() + head, std::move(last));
-  ReinferResults(module, func, func.ops[static_cast<size_t>(head)]);
-  Op& linear = func.ops[static_cast<size_t>(head) + 1];
-  linear.operands[0] = one_row;
-  ReinferResults(module, func, linear);
+  const std::vector<bool> for_last = LastRowOps(func, static_cast<size_t>(head));
+  std::vector<Op> ops;
+  std::map<ValueId, ValueId> last_of;  // value -> its last row
+  for (size_t i = 0; i < func.ops.size(); ++i) {
+    Op op = func.ops[i];
+    for (Operand& operand : op.operands) {
+      if (!for_last[i] || operand.is_global || TypeOf(module, func, operand).dims[0] == Dim(1)) continue;
+      if (!last_of.contains(operand.index)) {
+        Op last;
+        last.kind = OpKind::LastRows;
+        last.operands = {operand};
+        last.attrs.Set("count", int64_t{1});
+        const Name name = ValueAt(func, operand.index).name;
+        last.results = {AddValue(func, Name(name.layer, name.base + "_last", name.suffix), {})};
+        ReinferResults(module, func, last);
+        last_of[operand.index] = last.results[0];
+        ops.push_back(std::move(last));
+      }
+      operand = Operand::Local(last_of[operand.index]);
+    }
+    if (for_last[i]) ReinferResults(module, func, op);
+    ops.push_back(std::move(op));
+  }
+  func.ops = std::move(ops);
   CompactValues(func);
 }
 
