@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -22,20 +23,38 @@ namespace {
 constexpr int kPoison = 0xff;
 constexpr size_t kAlignment = 64;
 
-// 64-byte aligned bytes.
+// No module that can run needs more; offsets in a text may claim anything.
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+
+void CheckBytes(int64_t offset, int64_t bytes, std::string_view what) {
+  if (offset >= 0 && bytes >= 0 && bytes <= kMostBytes && offset <= kMostBytes - bytes) return;
+  Fail(DiagKind::InvalidModule, {},
+       std::string(what) + ": " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + ", more than " +
+           std::to_string(kMostBytes));
+}
+
+// 64-byte aligned bytes. Zeros come from the system as they are touched, so a large empty cache costs nothing.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(int64_t bytes, int fill) : storage_(static_cast<size_t>(bytes) + kAlignment) {
-    std::memset(storage_.data(), fill, storage_.size());
+  Buffer(int64_t bytes, int fill) {
+    CheckBytes(0, bytes, "storage");
+    const size_t size = (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment;
+    storage_.reset(
+        static_cast<std::byte*>(fill == 0 ? std::calloc(size + kAlignment, 1) : std::malloc(size + kAlignment)));
+    if (storage_ == nullptr) Fail(DiagKind::InvalidModule, {}, "no memory for " + std::to_string(bytes) + " bytes");
+    if (fill != 0) std::memset(storage_.get(), fill, size + kAlignment);
   }
-  std::byte* data() {
-    const auto at = reinterpret_cast<uintptr_t>(storage_.data());
-    return storage_.data() + (kAlignment - at % kAlignment) % kAlignment;
+  std::byte* data() const {
+    const auto at = reinterpret_cast<uintptr_t>(storage_.get());
+    return storage_.get() + (kAlignment - at % kAlignment) % kAlignment;
   }
 
  private:
-  std::vector<std::byte> storage_;
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> storage_;
 };
 
 const DimRange* FindRange(const std::vector<DimRange>& ranges, std::string_view symbol) {
@@ -87,6 +106,7 @@ struct Interpreter::Impl {
     for (size_t g = 0; g < module.globals.size(); ++g) {
       const Global& global = module.globals[g];
       if (global.kind != GlobalKind::State || !global.offset) continue;
+      CheckBytes(*global.offset, ByteSize(global.type), "$" + ToText(global.name));
       offsets[g] = *global.offset;
       state_bytes = std::max(state_bytes, *global.offset + ByteSize(global.type));
     }
@@ -107,6 +127,7 @@ struct Interpreter::Impl {
         if (!value.at || value.at->space == Space::None || value.at->offset < 0) continue;
         Type type = value.type;
         for (Dim& dim : type.dims) dim = Dim(RangeOf(func, dim).max);
+        CheckBytes(value.at->offset, ByteSize(type), "%" + ToText(value.name));
         int64_t& size = bytes[value.at->space == Space::Shared ? 0 : 1];
         size = std::max(size, value.at->offset + ByteSize(type));
       }
@@ -141,8 +162,8 @@ void Interpreter::Impl::CheckCall(const Func& func, std::span<const int32_t> tok
   constexpr int64_t kMost = int64_t{1} << 30;
   const int64_t context = module.options.IntOr("context", kMost);
   if (pos < 0 || pos > std::min(context, kMost) - rows) {
-    FailRun(func, "positions " + std::to_string(pos) + ".." + std::to_string(pos + rows - 1) +
-                      " reach beyond the context of " + std::to_string(context));
+    FailRun(func, std::to_string(rows) + " tokens from position " + std::to_string(pos) +
+                      " on do not fit the context of " + std::to_string(std::min(context, kMost)));
   }
   if (total < pos + rows || total > kMost) {
     FailRun(func,

@@ -43,9 +43,9 @@ void AttendPortable(const float* q, const float* keys, const float* values, int6
 }  // namespace
 
 void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                 float* m, float* l, float* o) {
+                 float* m, float* l, float* o, [[maybe_unused]] bool portable) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     return AttendAvx2(q, keys, values, d, begin, end, m, l, o);
   }
 #endif

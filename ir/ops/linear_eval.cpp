@@ -331,8 +331,8 @@ void RunStretch(const Loops& loops, const LinearCall& call, bool has_min, const 
 
 }  // namespace
 
-void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units) {
-  const Loops& loops = LoopsOfThisCpu();
+void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units, bool portable) {
+  const Loops& loops = portable ? kPortable : LoopsOfThisCpu();
   const bool has_min = call.dtype == DType::Q4_1 || call.dtype == DType::Q5_1;
   const bool block_type = InfoOf(call.dtype).cls == DTypeClass::BLOCK;
   std::vector<float> sums(static_cast<size_t>(call.rows * kRows));

@@ -29,6 +29,7 @@ struct LinearCall {
   bool tiled;  // tiles16, else rows
 };
 
-void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units);
+// portable: the version for any CPU, which gives the same bits as the one chosen for this CPU.
+void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units, bool portable = false);
 
 }  // namespace llmc::ops

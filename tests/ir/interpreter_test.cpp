@@ -331,11 +331,25 @@ TEST(Interpreter, RefusesWrongCalls) {
   EXPECT_NE(FaultOf(module, "forward", {-1, 3}, 0, 2), "");
   EXPECT_EQ(FaultOf(module, "forward", {1, 2}, 158, 160), "");
   EXPECT_EQ(FaultOf(module, "forward", {1, 2}, 159, 161),
-            "@forward: positions 159..160 reach beyond the context of 160");
+            "@forward: 2 tokens from position 159 on do not fit the context of 160");
   EXPECT_NE(FaultOf(module, "forward", {1, 2}, -1, 2), "");
   EXPECT_NE(FaultOf(module, "forward", {1, 2}, kHuge - 1, kHuge), "");
   EXPECT_EQ(FaultOf(module, "forward", {1, 2}, 3, 4), "@forward: total is 4, must be at least pos + tokens, 5");
   EXPECT_EQ(FaultOf(module, "backward", {1, 2}, 0, 2), "the module has no function @backward");
+}
+
+// Offsets come from a text: nonsense is refused before anything is allocated.
+TEST(Interpreter, RefusesOffsetsBeyondReason) {
+  const auto source = RandomWeights(1);
+  for (const int64_t offset : {std::numeric_limits<int64_t>::max() / 64 * 64, int64_t{1} << 60}) {
+    Module values = Placed(BuildTiny({}));
+    for (Value& value : values.funcs[0].values) {
+      if (value.name == Name(0, "x")) value.at->offset = offset;
+    }
+    EXPECT_THROW(Interpreter(values, *source), InputError);
+    const Module states = WithStates(BuildTiny({}), [&](Global& state) { state.offset = offset; });
+    EXPECT_THROW(Interpreter(states, *source), InputError);
+  }
 }
 
 // CASES E10: large biases on q and k put scores near 1e6; results stay finite with f16 weights and caches.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/math_f64.h"
+#include "ir/ops/attention_eval.h"
 #include "ir/ops/common.h"
 #include "tests/ir/tensors.h"
 
@@ -191,6 +192,24 @@ TEST(Attention, GroupsOf128DifferAtPosition64) {
   const std::vector<float> got = Attend(seq, {});
   for (int64_t s = 0; s < 64; ++s) ASSERT_EQ(Part(got, s, 1, 64), ByDefinition(seq, s, 0, 0, 128)) << s;
   EXPECT_NE(Part(got, 64, 1, 64), ByDefinition(seq, 64, 0, 0, 128));
+}
+
+TEST(Attention, VersionsForCpusAgreeToTheBit) {
+  test::Random random(31);
+  for (const int64_t d : {1, 24, 64}) {
+    const std::vector<float> q = random.Vector(d, 3);
+    const std::vector<float> keys = random.Vector(d * 64, 3);
+    const std::vector<float> values = random.Vector(d * 64);
+    for (const auto& [begin, end] : {std::pair{0, 64}, std::pair{5, 6}, std::pair{13, 50}}) {
+      std::vector<float> out[2];
+      for (const bool portable : {false, true}) {
+        std::vector<float>& to = out[portable];
+        to.resize(static_cast<size_t>(d) + 2);
+        ops::AttendGroup(q.data(), keys.data(), values.data(), d, begin, end, &to[0], &to[1], &to[2], portable);
+      }
+      EXPECT_EQ(out[0], out[1]);
+    }
+  }
 }
 
 TEST(Attention, GroupsAndMergeAreAttentionToTheBit) {

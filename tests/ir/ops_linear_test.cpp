@@ -4,6 +4,7 @@
 
 #include "ir/layout.h"
 #include "ir/ops/activations.h"
+#include "ir/ops/linear_eval.h"
 #include "tests/ir/tensors.h"
 
 namespace llmc {
@@ -287,6 +288,41 @@ TEST(Linear, ThreadsDoNotChangeBits) {
   Owned tiles = Pack({&w});
   const std::vector<float> one = Floats(Eval(OpKind::Linear, {&x, &tiles}, {}, 1)[0]);
   for (const int threads : {2, 3, 7}) EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &tiles}, {}, threads)[0]), one);
+}
+
+// The version for any CPU and the one for this CPU, for every pair of types.
+TEST(Linear, VersionsForCpusAgreeToTheBit) {
+  const int64_t k = 320;
+  const int64_t rows = 6;
+  Owned x = F32({Dim(rows), Dim(k)}, test::Random(17).Vector(rows * k));
+  Owned q = Quantized(x);
+  std::vector<float> codes;
+  std::vector<float> d;
+  std::vector<float> sums;
+  for (int64_t row = 0; row < rows; ++row) {
+    const ops::ActivationRow a = ops::RowOf(q.bytes.data(), row, k);
+    codes.insert(codes.end(), a.codes, a.codes + k);
+    d.insert(d.end(), a.d, a.d + k / 32);
+    sums.insert(sums.end(), a.s, a.s + k / 32);
+  }
+  for (const DType dtype : kWeightTypes) {
+    Owned w = RandomWeight(dtype, 16, k, 9);
+    Owned tiles = Pack({&w});
+    for (const bool tiled : {false, true}) {
+      for (const bool quantised : {false, true}) {
+        if (quantised && InfoOf(dtype).block == 1) continue;
+        ops::LinearCall call{x.f32(), nullptr, nullptr, rows, k, 1, dtype, tiled};
+        if (quantised) call = {codes.data(), d.data(), sums.data(), rows, k, 1, dtype, tiled};
+        std::vector<float> y[2];
+        for (const bool portable : {false, true}) {
+          y[portable].resize(rows * 16);
+          const ops::LinearUnit unit{tiled ? tiles.bytes.data() : w.bytes.data(), 16, y[portable].data(), 16, nullptr};
+          ops::EvalLinearUnits(call, {&unit, 1}, portable);
+        }
+        EXPECT_EQ(y[0], y[1]) << InfoOf(dtype).text << tiled << quantised;
+      }
+    }
+  }
 }
 
 TEST(Linear, RowsDoNotDependOnTheirNeighbours) {
