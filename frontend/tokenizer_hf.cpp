@@ -12,8 +12,8 @@
 namespace llmc {
 namespace {
 
-// The largest published vocabularies have 262,144 tokens and 580,000 merges, three values each.
-constexpr JsonLimits kTokenizerLimits = {.max_bytes = uint64_t{128} << 20, .max_values = uint64_t{1} << 23};
+// Byte-level vocabularies have up to 200,000 tokens and 450,000 merges, which may be three values each, in up to 30 MB.
+constexpr JsonLimits kTokenizerLimits = {.max_bytes = uint64_t{64} << 20, .max_values = uint64_t{1} << 21};
 
 Json ParseObject(const NamedText& file, const JsonLimits& limits) {
   Json root = ParseJson(file.text, file.name, limits);

@@ -56,6 +56,14 @@ def config(**changed):
     return json.dumps(keys).encode()
 
 
+def tokenizer(vocab, **changed):
+    """A tokenizer.json with keys changed."""
+    keys = {"model": {"type": "BPE", "vocab": vocab, "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "decoder": {"type": "ByteLevel"}}
+    keys.update(changed)
+    return json.dumps(keys).encode()
+
+
 def cases():
     """(kind, name, bytes or (bytes, size of a sparse file))"""
     for kind, suffix in (("json", "x.json"), ("describe", "x.json")):
@@ -97,6 +105,22 @@ def cases():
     yield "gguf", "x.gguf", gguf(n_tensors=1, rest=text("t") + u32(0xFFFFFFFF) + bytes(64))
     yield "gguf", "x.gguf", gguf(n_keys=500_000, rest=b"".join(text(str(i)) + u32(0) + b"x" for i in range(500_000)))
     yield "gguf", "x.gguf", (gguf(), 1 << 40)
+
+    yield "tokenizer", "tokenizer.json", b'{"model":' + b"[" * 1_000_000
+    yield "tokenizer", "tokenizer.json", b'{"model":' * 500_000
+    yield "tokenizer", "tokenizer.json", (b"{", 1 << 40)
+    for number in (-1, 70_000, (1 << 24) - 1, 1 << 32, (1 << 63) - 1, 1 << 64):
+        yield "tokenizer", "tokenizer.json", tokenizer({"a": number})
+        yield "tokenizer", "tokenizer.json", tokenizer({"a": 0}, added_tokens=[{"content": "b", "id": number}])
+    yield "tokenizer", "tokenizer.json", tokenizer({"a": 0}, added_tokens=[{"content": "b" * 1_000_000, "id": 1}])
+    yield "tokenizer", "tokenizer.json", tokenizer({str(i): i for i in range(100_000)}, model={"type": "Unigram"})
+    yield "tokenizer", "tokenizer.json", tokenizer({}, model={"vocab": {"a": 0}, "merges": ["a a"] * 100_000})
+    steps = {"type": "Sequence", "pretokenizers": [{"type": "Digits"}] * 100_000 + [{"type": "ByteLevel", "add_prefix_space": False}]}
+    yield "tokenizer", "tokenizer.json", tokenizer({"a": 0}, pre_tokenizer=steps)
+    nested = {"type": "Digits"}
+    for _ in range(28):
+        nested = {"type": "Sequence", "pretokenizers": [nested]}
+    yield "tokenizer", "tokenizer.json", tokenizer({"a": 0}, pre_tokenizer=nested)
 
     yield "ir", "x.ir", b"module @m {\nrepeat i = 0..1000000000 {\nweight $b{i}.w : f32[4]\n}\n}\n"
     yield "ir", "x.ir", b"module @m {" + b"{" * 1_000_000

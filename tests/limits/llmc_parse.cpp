@@ -1,16 +1,18 @@
 // llmc-parse KIND FILE: reads one file with the parser of that kind and does nothing else, so that its memory can be
-// limited (libLLVM alone takes more address space than the limit). Kinds: json, safetensors, gguf, ir, describe,
-// report. Exit status as llmc's.
+// limited (libLLVM alone takes more address space than the limit). Kinds: json, safetensors, gguf, ir,
+// tokenizer, describe, report. Exit status as llmc's.
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "frontend/file.h"
 #include "frontend/frontend.h"
 #include "frontend/gguf.h"
 #include "frontend/json.h"
 #include "frontend/safetensors.h"
+#include "frontend/tokenizer.h"
 #include "ir/diag.h"
 #include "ir/text.h"
 
@@ -31,6 +33,9 @@ int ParseFile(const std::string& kind, const std::string& path) {
   } else if (kind == "ir") {
     constexpr uint64_t kMaxIrBytes = uint64_t{16} << 20;
     Parse(ReadTextFile(path, kMaxIrBytes), path);
+  } else if (kind == "tokenizer") {
+    std::vector<InputHash> inputs;
+    LoadHfTokenizer(DirOf(path), 0, inputs);
   } else if (kind == "describe") {
     std::fputs(DescribeModel(options).c_str(), stdout);
   } else if (kind == "report") {
