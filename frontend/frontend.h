@@ -1,5 +1,5 @@
-// The front end's whole surface: a model on disk (HF directory, config file, GGUF file, llmc's own description) becomes a module in the IR, a source of its
-// weights and the tables of its tokenizer.
+// The front end's whole surface: a model on disk (HF directory, config file, GGUF file, llmc's own description) becomes
+// a module in the IR, a source of its weights and the tables of its tokenizer.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,17 +14,17 @@
 namespace llmc {
 
 struct ModelOptions {
-  std::string model;                        // path: directory, *.json, *.gguf
-  std::string weights;                      // "": beside the description; PATH; "random:SEED"
-  bool no_weights = false;                  // for inspection only
+  std::string model;        // path: directory, *.json, *.gguf
+  std::string weights;      // "": beside the description; PATH; "random:SEED"
+  bool no_weights = false;  // for inspection only
   bool no_tokenizer = false;
-  int64_t context = 0;                      // 0: the smaller of the model's maximum and 8192
-  int64_t chunk = 256;                      // largest prefill call
-  std::string kv_type = "f16";              // f16 | f32
-  std::string activations;                  // "": q8 for block weights, f32 for float weights; q8 | f32
-  std::string quantize;                     // "": as stored; q8_0 | q4_0 for float matrices
-  std::vector<std::string> allow_unknown;   // config keys to pass over
-  DiagSink sink;                            // warnings
+  int64_t context = 0;                     // 0: the smaller of the model's maximum and 8192
+  int64_t chunk = 256;                     // largest prefill call
+  std::string kv_type = "f16";             // f16 | f32
+  std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32
+  std::string quantize;                    // "": as stored; q8_0 | q4_0 for float matrices
+  std::vector<std::string> allow_unknown;  // config keys to pass over
+  DiagSink sink;                           // warnings
 };
 
 // What a plan keeps beside code and weights. Field by field in runtime/plan.h's manifest.
@@ -38,8 +38,8 @@ struct GenerationDefaults {
 };
 
 struct InputHash {
-  std::string role;    // "config", "weights", "weights-00002", "tokenizer", ...: never a file name
-  std::string path;    // for hashing at compile time; not stored
+  std::string role;  // "config", "weights", "weights-00002", "tokenizer", ...: never a file name
+  std::string path;  // for hashing at compile time; not stored
 };
 
 struct Model {
@@ -52,7 +52,8 @@ struct Model {
 };
 Model LoadModel(const ModelOptions& options);
 
-// The flat description (JSON, itself valid input), and the report (parameters by part, KV bytes per token, multiply-adds and bytes for decode and a prefill).
+// The flat description (JSON, itself valid input), and the report (parameters by part, KV bytes per token,
+// multiply-adds and bytes for decode and a prefill).
 std::string DescribeModel(const ModelOptions& options);
 std::string ReportModel(const ModelOptions& options, int64_t prefill);
 

@@ -1,4 +1,5 @@
-// Diagnostics: every message that a user can see has a kind (ir/diag.def), a place and a text that states the rule and the values.
+// Diagnostics: every message that a user can see has a kind (ir/diag.def), a place and a text that states the rule and
+// the values.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -16,7 +17,8 @@ enum class DiagKind : uint16_t {
 };
 std::string_view DiagName(DiagKind kind);
 
-// Where in the input: `file` as the user named it, `at` what helps there: "14:19" (line:column), a JSON pointer, "byte 48", "tensor NAME". Either may be empty.
+// Where in the input: `file` as the user named it, `at` what helps there: "14:19" (line:column), a JSON pointer, "byte
+// 48", "tensor NAME". Either may be empty.
 struct Place {
   std::string file;
   std::string at;
@@ -73,7 +75,7 @@ class InternalError : public std::exception {
 }  // namespace llmc
 
 // States that no input can reach. `message` is a std::string expression, evaluated only on failure.
-#define LLMC_CHECK(condition, message)                                                 \
-  do {                                                                                 \
-    if (!(condition)) throw ::llmc::InternalError(__FILE__, __LINE__, (message));      \
+#define LLMC_CHECK(condition, message)                                            \
+  do {                                                                            \
+    if (!(condition)) throw ::llmc::InternalError(__FILE__, __LINE__, (message)); \
   } while (false)

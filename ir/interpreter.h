@@ -1,5 +1,6 @@
-// The interpreter: runs a function of a module, at any stage of compilation, by the definitions of the ops. It is the oracle for passes and backends.
-// With a memory plan in the module it runs inside an arena of the planned size, so an overlap is a wrong number here too.
+// The interpreter: runs a function of a module, at any stage of compilation, by the definitions of the ops. It is the
+// oracle for passes and backends. With a memory plan in the module it runs inside an arena of the planned size, so an
+// overlap is a wrong number here too.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -17,12 +18,14 @@ namespace llmc {
 
 class Interpreter {
  public:
-  // Both outlive the interpreter. The module is verified. Consts are evaluated at first use and kept. threads: for `linear` alone; bits never depend on it.
+  // Both outlive the interpreter. The module is verified. Consts are evaluated at first use and kept. threads: for
+  // `linear` alone; bits never depend on it.
   Interpreter(const Module& module, const WeightSource& source, int threads = 1);
   ~Interpreter();
 
-  // Runs @func over tokens at positions pos.. ; total >= pos + tokens.size(). Returns logits f32[rows, vocab]. States carry over from call to call.
-  // Throws InputError when the tokens do not fit the function's range of S, or a token is outside the vocabulary.
+  // Runs @func over tokens at positions pos.. ; total >= pos + tokens.size(). Returns logits f32[rows, vocab]. States
+  // carry over from call to call. Throws InputError when the tokens do not fit the function's range of S, or a token is
+  // outside the vocabulary.
   std::vector<float> Run(std::string_view func, std::span<const int32_t> tokens, int64_t pos, int64_t total);
   void ResetStates();
 

@@ -1,4 +1,5 @@
-// Tokens of the text form (ir/README.md, Text). Inside a repeat the lexer substitutes: names and integers in terms of i come out as plain ones.
+// Tokens of the text form (ir/README.md, Text). Inside a repeat the lexer substitutes: names and integers in terms of i
+// come out as plain ones.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,8 @@ class Lexer {
   Lexer(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Token Next();
-  // The identifier `token`, just read, with the '-' and '.' parts that follow it at once ("fuse-qkv"): attribute values and names of modules have them.
+  // The identifier `token`, just read, with the '-' and '.' parts that follow it at once ("fuse-qkv"): attribute values
+  // and names of modules have them.
   Token Extend(Token token);
 
   // The value of i, inside a repeat.

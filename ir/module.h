@@ -1,5 +1,6 @@
-// The IR in memory: a module holds options, dims, globals (weights, consts, states) and functions; a function is a list of ops on values (flat SSA).
-// Everything here is what ir/text.h prints; nothing else exists. Plain data: passes edit it, ir/verify.h checks it.
+// The IR in memory: a module holds options, dims, globals (weights, consts, states) and functions; a function is a list
+// of ops on values (flat SSA). Everything here is what ir/text.h prints; nothing else exists. Plain data: passes edit
+// it, ir/verify.h checks it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,7 +15,8 @@
 
 namespace llmc {
 
-// Text: true | 12 | 1e-05 | identifier | [S, 32, 64] or [a, b]. A float always prints with '.', 'e', "inf" or "nan" in it, an int never.
+// Text: true | 12 | 1e-05 | identifier | [S, 32, 64] or [a, b]. A float always prints with '.', 'e', "inf" or "nan" in
+// it, an int never.
 using AttrValue = std::variant<bool, int64_t, float, std::string, std::vector<Dim>>;
 
 // Attributes in the order in which they print. Few per op, so a vector.
@@ -72,7 +74,8 @@ struct Global {
   Type type;
   Recipe recipe;                  // Const
   Attrs attrs;                    // State
-  std::optional<int64_t> offset;  // bytes in the plan's weight section (weights and consts that are used) or in the state region; set by plan-memory
+  std::optional<int64_t> offset;  // bytes in the plan's weight section (weights and consts that are used) or in the
+                                  // state region; set by plan-memory
   int line = 0;                   // in the text it was parsed from; 0: none
 };
 
@@ -88,7 +91,8 @@ enum class Over : uint8_t { All, One, Tiles, Heads, Keys, Rows, Queries };
 std::string_view OverText(Over over);
 std::optional<Over> OverFromText(std::string_view text);
 
-// Attributes fn, step, over, grain of any op, set by plan-schedule. fn: ops with one number are one kernel function; step: interval between barriers.
+// Attributes fn, step, over, grain of any op, set by plan-schedule. fn: ops with one number are one kernel function;
+// step: interval between barriers.
 struct Schedule {
   int fn = 0;
   int step = 0;
@@ -97,7 +101,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// Where a value lives, set by plan-schedule (space) and plan-memory (offset). Printed after its type: "shared", "private+128", "none".
+// Where a value lives, set by plan-schedule (space) and plan-memory (offset). Printed after its type: "shared",
+// "private+128", "none".
 enum class Space : uint8_t { None, Shared, Private };
 struct Placement {
   Space space = Space::None;
@@ -132,8 +137,8 @@ struct Op {
 };
 
 // func @decode(%tokens: i32[S], %pos: i32, %total: i32) where S = 1..1 { ... }
-// Parameters, always: tokens i32[S], pos i32[] (position of tokens[0]), total i32[] (length of the sequence the call belongs to).
-// Returns logits f32[rows, vocab], rows being S or 1.
+// Parameters, always: tokens i32[S], pos i32[] (position of tokens[0]), total i32[] (length of the sequence the call
+// belongs to). Returns logits f32[rows, vocab], rows being S or 1.
 struct Func {
   std::string name;
   std::vector<ValueId> params;
@@ -166,7 +171,8 @@ std::vector<int> CountUses(const Func& func);
 void ReplaceUses(Func& func, ValueId from, Operand to);
 // Index of the op that defines each value; -1 for parameters.
 std::vector<int> DefiningOps(const Func& func);
-// Drops values that no op defines, params excepted, and renumbers; call after erasing ops. Order of values becomes definition order.
+// Drops values that no op defines, params excepted, and renumbers; call after erasing ops. Order of values becomes
+// definition order.
 void CompactValues(Func& func);
 // Drops globals that nothing uses (weights too) and renumbers.
 void CompactGlobals(Module& module);

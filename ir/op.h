@@ -1,5 +1,5 @@
-// The op record: one per line of ir/ops.def, defined in ir/ops/<family>.cpp. Parser, printer, verifier, interpreter, cost report and schedule are generic
-// over these records; a kind without a record does not link.
+// The op record: one per line of ir/ops.def, defined in ir/ops/<family>.cpp. Parser, printer, verifier, interpreter,
+// cost report and schedule are generic over these records; a kind without a record does not link.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,8 +17,9 @@ struct AttrDef {
   std::string_view name;
   AttrType type{};
   bool required = true;
-  std::optional<AttrValue> otherwise;               // value when absent (then `required` is false); an attribute equal to it is not printed
-  std::vector<std::string_view> choices = {};       // Ident: the values allowed
+  std::optional<AttrValue>
+      otherwise;  // value when absent (then `required` is false); an attribute equal to it is not printed
+  std::vector<std::string_view> choices = {};  // Ident: the values allowed
 };
 
 struct OperandDef {
@@ -36,7 +37,8 @@ struct AttrFault {
 // What is wrong with attributes against their definitions; nullopt: nothing. Serves ops and recipes.
 std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const Attrs& attrs);
 
-// One way to divide an op among threads. reads[i] says what a unit reads of operand i: 'o' its own part (operand divided the same way), 'w' all of it.
+// One way to divide an op among threads. reads[i] says what a unit reads of operand i: 'o' its own part (operand
+// divided the same way), 'w' all of it.
 struct Division {
   Over over{};
   std::string_view reads;
@@ -55,7 +57,8 @@ struct InferContext {
   const Func& func;
   const Op& op;
   std::vector<Type> operand_types;
-  // Throws InputError ConstraintViolated "linear: weight dim 1 is 2560, input has 2048 (C2)". `label` is the constraint's label in ir/README.md.
+  // Throws InputError ConstraintViolated "linear: weight dim 1 is 2560, input has 2048 (C2)". `label` is the
+  // constraint's label in ir/README.md.
   [[noreturn]] void Fail(std::string_view label, const std::string& message) const;
   const Type& operand(size_t i) const { return operand_types[i]; }
   bool has(size_t i) const { return i < operand_types.size(); }
@@ -67,7 +70,9 @@ struct Tensor {
   std::byte* data = nullptr;
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0].value; }
   template <class T>
-  T* as() const { return reinterpret_cast<T*>(data); }
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
 struct EvalContext {
@@ -104,6 +109,7 @@ std::vector<Type> Infer(const Module& module, const Func& func, const Op& op);
 // The attribute, or its record's default.
 AttrValue AttrOf(const Op& op, std::string_view name);
 // Builds an op at the end of func: infers, adds results called `names` (made unique), returns their ids.
-std::vector<ValueId> Append(const Module& module, Func& func, OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names);
+std::vector<ValueId> Append(const Module& module, Func& func, OpKind kind, std::vector<Operand> operands, Attrs attrs,
+                            std::vector<Name> names);
 
 }  // namespace llmc

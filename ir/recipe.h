@@ -1,4 +1,5 @@
-// The recipe record: one per line of ir/recipes.def (ir/README.md, Recipes). Parser, printer and verifier are generic over these records.
+// The recipe record: one per line of ir/recipes.def (ir/README.md, Recipes). Parser, printer and verifier are generic
+// over these records.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -17,8 +18,8 @@ const RecipeDef& DefOf(RecipeKind kind);
 // The attribute, or its record's default.
 AttrValue AttrOf(const Recipe& recipe, std::string_view name);
 
-// Checks the recipe of global `index`: input counts and kinds, attributes, and that the const's type follows from its inputs' (R1..R10 of ir/README.md).
-// Throws InputError.
+// Checks the recipe of global `index`: input counts and kinds, attributes, and that the const's type follows from its
+// inputs' (R1..R10 of ir/README.md). Throws InputError.
 void CheckRecipe(const Module& module, size_t index);
 
 }  // namespace llmc

@@ -1,4 +1,5 @@
-// Text form of the IR: parser and printer. The folded text is canonical: Print(Parse(s)) == s for any s that Print made (ir/README.md has the grammar).
+// Text form of the IR: parser and printer. The folded text is canonical: Print(Parse(s)) == s for any s that Print made
+// (ir/README.md has the grammar).
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@ struct PrintOptions {
 };
 std::string Print(const Module& module, const PrintOptions& options = {});
 
-// Parses and resolves; types of results are read, not inferred (Verify compares). Throws InputError with `file` and line:column.
-// Hostile text is refused within memory proportional to its length (repeat counts are bounded: at most 65,536 statements after expansion).
+// Parses and resolves; types of results are read, not inferred (Verify compares). Throws InputError with `file` and
+// line:column. Hostile text is refused within memory proportional to its length (repeat counts are bounded: at most
+// 65,536 statements after expansion).
 Module Parse(std::string_view text, const std::string& file);
 
 }  // namespace llmc

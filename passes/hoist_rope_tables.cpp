@@ -45,7 +45,8 @@ bool HoistRopeTables(Module& module, const PassContext& context) {
     }
     if (equal.size() == 1 && GlobalAt(module, equal[0]).name.layer < 0) continue;
     const Global first = GlobalAt(module, equal[0]);
-    const int table = AddConst(module, Name("rope"), first.type, first.recipe.kind, first.recipe.inputs, first.recipe.attrs);
+    const int table =
+        AddConst(module, Name("rope"), first.type, first.recipe.kind, first.recipe.inputs, first.recipe.attrs);
     for (int g : equal) ReplaceGlobal(module, g, table);
     ++hoisted;
     merged += equal.size();

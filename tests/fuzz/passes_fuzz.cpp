@@ -1,4 +1,5 @@
-// Any module that verifies goes through the pipeline: refused with an InputError, or planned, verified (by the wrapper) and printed as text that reads back.
+// Any module that verifies goes through the pipeline: refused with an InputError, or planned, verified (by the wrapper)
+// and printed as text that reads back.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

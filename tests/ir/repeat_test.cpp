@@ -80,7 +80,8 @@ TEST(Repeat, TextInTermsOfI) {
   EXPECT_EQ(ItemText(items, blocks[1], 0), "{i}a {0 + 5*i}");
   EXPECT_EQ(ItemText(items, blocks[1], 1), "{i+1}b {5 + 5*i}");
   // Growth of 5 a period of two layers: i = 1, 3 gives 5, 10.
-  for (size_t layer = 3; layer < items.size(); ++layer) items[layer].tokens.back().value -= 5 * static_cast<int64_t>((layer - 1) / 2);
+  for (size_t layer = 3; layer < items.size(); ++layer)
+    items[layer].tokens.back().value -= 5 * static_cast<int64_t>((layer - 1) / 2);
   EXPECT_EQ(ItemText(items, FindRepeats(items)[1], 0), "{i}a {3 + 5*i/2}");
 }
 

@@ -168,12 +168,12 @@ TEST(Text, ErrorsNameKindAndPlace) {
       {"DuplicateName 4:8", head + "repeat i = 0..2 {\nweight $w : f32[4]\n}"},
       {"TooLarge 4:1", head + "repeat i = 0..100000 {\nweight $b{i}.w : f32[4]\n}"},
       {"TooLarge 4:6629", head + "repeat i = 0..200 {\nstate $b{i}.s : f32[4] {a = [" +
-                            [] {
-                              std::string list;
-                              for (int k = 0; k < 4000; ++k) list += "1,";
-                              return list;
-                            }() +
-                            "1]}\n}"},
+                              [] {
+                                std::string list;
+                                for (int k = 0; k < 4000; ++k) list += "1,";
+                                return list;
+                              }() +
+                              "1]}\n}"},
       {"TooLarge 3:1", head + "repeat i = 0..60000 {\nweight $b{i}.w : f32[4]  #" + std::string(200, ' ') + "\n}"},
       {"UnknownName 10:12", Wrap("%x = embed $m, %tokens : f32[S, 32] return %x")},
       {"SyntaxError 10:1", Wrap("x = embed $embed, %tokens : f32[S, 32] return %x")},

@@ -297,7 +297,8 @@ TEST(RopeTable, DivisorsAsATensor) {
   const std::vector<double> divided = RopeFrequencies(recipe, divisors);
   ASSERT_EQ(divided.size(), plain.size());
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(divided[i], plain[i] / static_cast<double>(divisors[i]));
-  for (const float bad : {0.0F, -1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float bad :
+       {0.0F, -1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     EXPECT_THROW(RopeFrequencies(recipe, std::vector<float>{1.0F, bad}), InputError);
   }
 }

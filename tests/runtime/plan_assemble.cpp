@@ -1,4 +1,5 @@
-// Assembles a plan from its text form, for tests that run llmc-run: plan_assemble TEXT PLAN. SHA-256 is a stand-in (tests/plan/support.h).
+// Assembles a plan from its text form, for tests that run llmc-run: plan_assemble TEXT PLAN. SHA-256 is a stand-in
+// (tests/plan/support.h).
 #include <cstdio>
 
 #include "tests/plan/support.h"
