@@ -126,6 +126,15 @@ LLMC_INLINE void UnpackBytes(const Weight& weight, int64_t step, Lanes* w) {
   }
 }
 
+// math::HalfToFloat in eight lanes; the upper 16 bits of each word are zero.
+LLMC_INLINE void StoreHalves(const Words8& halves, float* out) {
+  const Words8 magnitude = (halves & 0x7fffU) << 13;
+  const Words8 finite = reinterpret_cast<Words8>(reinterpret_cast<Floats8>(magnitude) * 0x1p112F);
+  const Words8 special = reinterpret_cast<Words8>((halves & 0x7c00U) == 0x7c00U);
+  const Words8 bits = ((halves & 0x8000U) << 16) | (finite & ~special) | ((magnitude | 0x7f800000U) & special);
+  std::memcpy(out, &bits, sizeof bits);
+}
+
 // Elements [k0, k0 + n): codes, scales and minima of block types, values of floats.
 LLMC_INLINE void Unpack(const Weight& weight, DType dtype, int64_t k0, int64_t n, Stretch& out) {
   switch (dtype) {
@@ -142,12 +151,16 @@ LLMC_INLINE void Unpack(const Weight& weight, DType dtype, int64_t k0, int64_t n
       for (int64_t k = 0; k < n; k += 2) {
         Words8 v[2];
         weight.Words((k0 + k) / 2, 0, 0, v);
-        uint32_t bits[kRows];
-        std::memcpy(bits, v, sizeof bits);
         for (int i = 0; i < 2 && k + i < n; ++i) {
-          for (int r = 0; r < kRows; ++r) {
-            const auto half = static_cast<uint16_t>(bits[r] >> (16 * i));
-            out.w[k + i][r] = dtype == DType::F16 ? math::HalfToFloat(half) : math::BfloatToFloat(half);
+          for (int half = 0; half < 2; ++half) {
+            float* to = &out.w[k + i][8 * half];
+            const Words8 bits = (v[half] >> (16 * i)) & 0xffffU;
+            if (dtype == DType::F16) {
+              StoreHalves(bits, to);
+            } else {
+              const Words8 widened = bits << 16;
+              std::memcpy(to, &widened, sizeof widened);
+            }
           }
         }
       }

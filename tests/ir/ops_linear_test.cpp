@@ -216,6 +216,24 @@ TEST(Linear, MinimumComesBeforeTheDot) {
   EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &w}, {})[0])[0], 0x1p25F);
 }
 
+// Every half as a weight: subnormals, infinities and NaNs widen as F16ToF32 does.
+TEST(Linear, EveryHalfWidens) {
+  Owned w = Make({DType::F16, {Dim(65536), Dim(1)}, Layout::Rows, -1});
+  for (uint32_t h = 0; h < 65536; ++h) {
+    const auto bits = static_cast<uint16_t>(h);
+    std::memcpy(w.bytes.data() + 2 * h, &bits, 2);
+  }
+  Owned tiles = Pack({&w});
+  Owned x = F32({Dim(1), Dim(1)}, {1});
+  for (Owned* weight : {&w, &tiles}) {
+    const std::vector<float> y = Floats(Eval(OpKind::Linear, {&x, weight}, {})[0]);
+    for (uint32_t h = 0; h < 65536; ++h) {
+      const float want = F16ToF32(static_cast<uint16_t>(h));
+      ASSERT_TRUE(y[h] == want || (std::isnan(want) && std::isnan(y[h]))) << h;
+    }
+  }
+}
+
 TEST(Linear, SplitsEqualSeparateProducts) {
   const int64_t k = 64;
   Owned x = F32({Dim(3), Dim(k)}, test::Random(21).Vector(3 * k));
