@@ -161,7 +161,7 @@ std::string BuildTokenizerSection(const TokenizerTables& t) {
   Append(table(TokenizerTable::ByteIds), t.byte_ids);
   table(TokenizerTable::Merges) = MergeTable(t.merges);
   uint32_t longest = 0;
-  table(TokenizerTable::Vocabulary) = VocabularyTable(t, longest);
+  if (t.ignore_merges) table(TokenizerTable::Vocabulary) = VocabularyTable(t, longest);
   AddedTables(t.added_raw, t.tokens.size(), table(TokenizerTable::AddedRaw), table(TokenizerTable::AddedRawFirst),
               table(TokenizerTable::AddedBytes));
   AddedTables(t.added_normalized, t.tokens.size(), table(TokenizerTable::AddedNormalized),

@@ -87,7 +87,7 @@ enum class TokenizerTable : uint32_t {
   TokenFlags,     // u8[tokens]
   ByteIds,        // i32[256]
   Merges,         // hash table of MergeSlot by HashPair
-  Vocabulary,     // hash table of i32 (id or -1) by HashBytes
+  Vocabulary,     // hash table of i32 (id or -1) by HashBytes; empty without kTokenizerIgnoreMerges
   AddedRaw,       // AddedSlot, ascending by content
   AddedRawFirst,  // u32[257]: added tokens whose content starts with byte b are [b] to [b + 1]
   AddedNormalized,
