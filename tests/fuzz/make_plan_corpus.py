@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the seeds of tests/fuzz/plan_fuzz.cpp: a text plan, a manifest with step lists, an empty file's header (runtime/README.md has the formats)."""
+"""Writes the seeds of tests/fuzz/plan_fuzz.cpp: a text plan, a manifest with step lists, an empty file's header.
+
+runtime/README.md has the formats.
+"""
 import pathlib
 import struct
 
@@ -17,10 +20,13 @@ def step(phase, kind, payload):
 
 manifest = b"".join(record(i + 1, text) for i, text in enumerate([b"tiny", b"llvm", b"exact", b"fuzz", b"a = 1", b"x"]))
 manifest += record(10, struct.pack("<4I3Q", 1, 16, 32, 4, 256, 64, 1024))
-manifest += record(20, struct.pack("<3I", 0, 2, 4)) + record(20, struct.pack("<3I", 1, 1, 1)) + record(20, struct.pack("<3I", 2, 1, 4))
-manifest += record(30, b"x86-64") + record(31, b"sse4_1") + record(32, struct.pack("<Q", 0) + b"main") + record(33, struct.pack("<2Q", 0, 1) + b"k")
-manifest += record(40, struct.pack("<2i", 1, 2)) + record(41, struct.pack("<i", 3)) + record(42, struct.pack("<I", 3)) + record(43, struct.pack("<f", 0.5))
-manifest += record(44, struct.pack("<i", 5)) + record(45, struct.pack("<f", 0.9)) + record(46, struct.pack("<f", 0.1))
+for phase in ((0, 2, 4), (1, 1, 1), (2, 1, 4)):
+    manifest += record(20, struct.pack("<3I", *phase))
+manifest += record(30, b"x86-64") + record(31, b"sse4_1")
+manifest += record(32, struct.pack("<Q", 0) + b"main") + record(33, struct.pack("<2Q", 0, 1) + b"k")
+manifest += record(40, struct.pack("<2i", 1, 2)) + record(41, struct.pack("<i", 3)) + record(42, struct.pack("<I", 3))
+manifest += record(43, struct.pack("<f", 0.5)) + record(44, struct.pack("<i", 5))
+manifest += record(45, struct.pack("<f", 0.9)) + record(46, struct.pack("<f", 0.1))
 manifest += record(50, bytes(32) + b"config") + record(60, struct.pack("<3Q2i", 1, 2, 2, 3, 4))
 steps = step(0, 1, b"main") + step(1, 1, b"main") + step(2, 1, b"main")
 (OUT / "manifest").write_bytes(b"M" + manifest + b"\xff\xfe-steps-\xfe\xff" + steps)

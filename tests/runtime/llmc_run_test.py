@@ -56,11 +56,12 @@ class LlmcRun(unittest.TestCase):
         self.assertLess(json.loads(result.stdout)["peak_rss_bytes"], (16 << 20) + (8 << 20))
 
     def test_any_thread_count_gives_the_same(self):
-        want = run(self.plan, "--tokens", "1,2,3", "-n", 40, "--print-tokens", "--ignore-eos", "-t", 1).stdout
+        command = (self.plan, "--tokens", "1,2,3", "-n", 40, "--print-tokens", "--ignore-eos", "-t")
+        want = run(*command, 1).stdout
         self.assertEqual(want.count(","), 39)
         for threads in (2, 3, 4, 7):
             for _ in range(5):
-                self.assertEqual(run(self.plan, "--tokens", "1,2,3", "-n", 40, "--print-tokens", "--ignore-eos", "-t", threads).stdout, want)
+                self.assertEqual(run(*command, threads).stdout, want)
 
     def test_runs_where_it_can_write_nothing(self):
         locked = self.folder / "locked"
@@ -69,7 +70,8 @@ class LlmcRun(unittest.TestCase):
         (locked / "a.plan").chmod(0o444)
         locked.chmod(0o555)
         try:
-            result = run(locked / "a.plan", "--tokens", "1", "-n", 3, "--print-tokens", env={"HOME": "/nonexistent", "TMPDIR": "/nonexistent"}, cwd="/")
+            nowhere = {"HOME": "/nonexistent", "TMPDIR": "/nonexistent"}
+            result = run(locked / "a.plan", "--tokens", "1", "-n", 3, "--print-tokens", env=nowhere, cwd="/")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(os.listdir(locked), ["a.plan"])
         finally:
@@ -77,7 +79,8 @@ class LlmcRun(unittest.TestCase):
 
     def test_a_full_stdout_is_an_error(self):
         with open("/dev/full", "w") as full:
-            result = subprocess.run([RUN, self.plan, "--tokens", "1", "-n", "3", "--print-tokens"], stdout=full, stderr=subprocess.PIPE, text=True)
+            command = [RUN, self.plan, "--tokens", "1", "-n", "3", "--print-tokens"]
+            result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("stdout: can't write: No space left", result.stderr)
 
@@ -86,7 +89,8 @@ class LlmcRun(unittest.TestCase):
         for change in ("cut", "touch"):
             plan = self.folder / f"{change}.plan"
             shutil.copy(self.plan, plan)
-            process = subprocess.Popen([RUN, plan, "--bench", "-p", "8", "-n", "40", "-r", "1000", "-t", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            command = [RUN, plan, "--bench", "-p", "8", "-n", "40", "-r", "1000", "-t", "1"]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for line in process.stderr:
                 if line.startswith("2/"):
                     break

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/runtime/model.plan.txt: model.c's machine code (x86-64, no extensions) as a plan in text. Needs clang-19, lld-19 and llvm-19.
+"""Writes tests/runtime/model.plan.txt: model.c's machine code (x86-64, no extensions) as a plan in text.
 
-usage: tests/runtime/make_model.py        (from anywhere; the result is committed)
+usage: tests/runtime/make_model.py        (from anywhere; needs clang-19, lld-19, llvm-19; the result is committed)
 """
 import pathlib
 import struct
@@ -19,9 +19,12 @@ def run(*args):
 
 with tempfile.TemporaryDirectory() as folder:
     obj, script, image, flat = (f"{folder}/{n}" for n in ("m.o", "m.ld", "m.so", "m.bin"))
-    run("clang-19", "--target=x86_64-pc-linux-gnu", "-O1", "-ffreestanding", "-fno-builtin", "-fPIC", "-fno-stack-protector", "-fno-asynchronous-unwind-tables",
-        "-fcf-protection=none", "-fno-ident", "-fno-jump-tables", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Werror", "-I.", "-c", "tests/runtime/model.c", "-o", obj)
-    pathlib.Path(script).write_text("SECTIONS { . = 0; .text : { *(.text*) *(.rodata*) } /DISCARD/ : { *(.note*) *(.comment*) *(.llvm*) } }\n")
+    run("clang-19", "--target=x86_64-pc-linux-gnu", "-O1", "-ffreestanding", "-fno-builtin", "-fPIC",
+        "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fno-ident",
+        "-fno-jump-tables", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Werror", "-I.",
+        "-c", "tests/runtime/model.c", "-o", obj)
+    pathlib.Path(script).write_text("SECTIONS { . = 0; .text : { *(.text*) *(.rodata*) }\n"
+                                    "/DISCARD/ : { *(.note*) *(.comment*) *(.llvm*) } }\n")
     run("ld.lld-19", "-e", "0", "--no-undefined", "-T", script, obj, "-o", image)
     run("llvm-objcopy-19", "-O", "binary", "-j", ".text", image, flat)
     symbols = {}
