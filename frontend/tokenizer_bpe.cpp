@@ -134,9 +134,21 @@ class Lowering {
 
   void AddAdded() {
     const UnicodeTables unicode = BuiltinUnicode();
+    std::vector<std::string_view> at(tables_.tokens.size());
+    for (const auto& [text, id] : source_.vocabulary) at[static_cast<size_t>(id)] = text;
     for (const BpeAddedToken& token : source_.added) {
       if (token.content.empty()) continue;
       const auto index = static_cast<size_t>(token.id);
+      const auto known = ids_.find(token.content);
+      if (known != ids_.end() && known->second != token.id) {
+        Bad(fmt::format("tokenizer: added token {} has the id {}, the vocabulary gives it {}", JsonQuote(token.content),
+                        token.id, known->second));
+      }
+      if (!at[index].empty() && at[index] != token.content) {
+        Bad(fmt::format("tokenizer: added token {} has the id {}, which is {}", JsonQuote(token.content), token.id,
+                        JsonQuote(at[index])));
+      }
+      at[index] = token.content;
       std::string content(token.content);
       if (token.normalized && source_.nfc) content = unicode.Nfc(content);
       uint8_t& flags = tables_.token_flags[index];

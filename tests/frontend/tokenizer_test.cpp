@@ -201,6 +201,12 @@ TEST(HfTokenizer, RefusesBadVocabularies) {
   bad("unk_token \"?\" isn't in the vocabulary", [](Parts& p) { p.model["unk_token"] = "\"?\""; });
   bad("513 bytes, the limit is 512",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 4, "content": ")" + std::string(513, 'x') + "\"}]"; });
+  bad("added token \"b\" has the id 7, the vocabulary gives it 1",
+      [](Parts& p) { p.root["added_tokens"] = R"([{"id": 7, "content": "b"}])"; });
+  bad("added token \"x\" has the id 1, which is \"b\"",
+      [](Parts& p) { p.root["added_tokens"] = R"([{"id": 1, "content": "x"}])"; });
+  bad("added token \"y\" has the id 4, which is \"x\"",
+      [](Parts& p) { p.root["added_tokens"] = R"([{"id": 4, "content": "x"}, {"id": 4, "content": "y"}])"; });
   bad("add_bos_token is true, but bos_token is no token",
       [](Parts& p) { p.config = R"({"bos_token": "x", "add_bos_token": true})"; });
   bad("\"model\" is missing", [](Parts& p) { p.model.clear(); }, DiagKind::MissingKey);
