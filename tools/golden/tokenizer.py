@@ -98,6 +98,8 @@ def build(model, pre, normalizer=None, added=(), bos=None, drop=(), **flags):
     vocabulary = {t: i for t, i in vocabulary.items() if t not in drop and (len(t) == 1 or t in kept or not drop)}
     if flags.get("unk_token"):
         vocabulary[flags["unk_token"]] = len(model["vocab"])
+    # Without holes: tokenizers numbers added tokens from the number of tokens on.
+    vocabulary = {t: i for i, t in enumerate(sorted(vocabulary, key=vocabulary.get))}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, **flags))
     tokenizer.pre_tokenizer = pre
     if normalizer:
