@@ -255,7 +255,7 @@ TEST(PlanWriter, AFullDiskIsAnErrorAndLeavesNothing) {
   const TempFolder folder;
   WriteFile(folder / "a.plan", "old");
   // A limit on file sizes stands for the full disk: the check before writing can't see it.
-  for (rlim_t limit : {0, 5000, 9000}) {
+  for (rlim_t limit : {0u, 5000u, 9000u}) {
     const int status = InChild([&] {
       const rlimit size{limit, limit};
       setrlimit(RLIMIT_FSIZE, &size);
