@@ -118,12 +118,16 @@ struct PlanWriter::Impl {
            std::to_string(have) + " are free");
   }
 
+  std::string TemporaryName(unsigned attempt) const {
+    return FolderOf(path) + "/.llmc-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
+  }
+
   // Names beside the target until `make(name)` succeeds; `what` can't be done if it fails for another reason than a
   // name that is taken.
   template <typename Make>
   void NameTemporary(const char* what, Make make) {
     for (unsigned attempt = 0; temporary.empty(); ++attempt) {
-      const std::string name = path + "." + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
+      const std::string name = TemporaryName(attempt);
       if (make(name.c_str())) {
         temporary = name;
       } else if (errno != EEXIST || attempt > 1000) {
@@ -134,9 +138,13 @@ struct PlanWriter::Impl {
 
   static std::string FdPath(int file) { return "/proc/self/fd/" + std::to_string(file); }
 
+  bool NameFile(int file, const char* name) {
+    return linkat(AT_FDCWD, FdPath(file).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+  }
+
   void CreateTemporary() {
     fd = open(FolderOf(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    if (fd >= 0 && access(FdPath(fd).c_str(), F_OK) == 0) return;
+    if (fd >= 0 && access(FdPath(fd).c_str(), F_OK) == 0) return;  // it can be named later
     if (fd >= 0) close(fd);
     NameTemporary("can't create the output", [this](const char* name) {
       fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -147,9 +155,7 @@ struct PlanWriter::Impl {
   void Publish() {
     if (fsync(fd) != 0) FailErrno("can't sync the output");
     if (temporary.empty()) {
-      NameTemporary("can't name the output", [this](const char* name) {
-        return linkat(AT_FDCWD, FdPath(fd).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
-      });
+      NameTemporary("can't name the output", [this](const char* name) { return NameFile(fd, name); });
     }
     const int file = std::exchange(fd, -1);
     if (close(file) != 0) FailErrno("can't close the output");

@@ -1,4 +1,5 @@
 // llmc-run: runs a plan. All of it is runtime/run.h; this file opens plans and reports what isn't the input's fault.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -9,6 +10,7 @@
 #include "runtime/run.h"
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error like any other
   try {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return llmc::RunMain(arguments, [](const llmc::RunOptions& options) { return llmc::LoadPlan(options.plan); });

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,15 @@ class LlmcRun(unittest.TestCase):
             result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("stdout: can't write: No space left", result.stderr)
+
+    def test_logits_that_do_not_fit_leave_nothing(self):
+        before = sorted(os.listdir(self.folder))
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
+        out = self.folder / "out.npy"
+        result = run(self.plan, "--tokens", "1,2,3,4,5,6,7", "--logits", out, "--all-positions", **limit)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("out.npy: can't write: File too large", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
 
     def test_a_plan_that_changes_while_it_runs_is_noticed(self):
         # Prompts of one id take microseconds; the long one keeps the program busy until the file is cut under it.
