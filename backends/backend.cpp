@@ -1,3 +1,4 @@
+// The names of the backends, the table of fused kernels, and the build id.
 #include "backends/backend.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// From a scheduled module and its weights to a plan file, or to the same thing in memory.
 #include "backends/compile_plan.h"
 
 #include <algorithm>

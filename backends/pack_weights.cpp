@@ -1,3 +1,4 @@
+// Streams the weight section: consts evaluated and packed by rows, in parallel, in bounded memory and in one order.
 #include "backends/pack_weights.h"
 
 #include <algorithm>

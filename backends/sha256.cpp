@@ -1,3 +1,4 @@
+// SHA-256 by libcrypto.
 #include "backends/sha256.h"
 
 #include <cerrno>

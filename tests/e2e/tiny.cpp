@@ -1,3 +1,4 @@
+// Text of a tiny model at any choice of sizes, types and heads.
 #include "tests/e2e/tiny.h"
 
 #include <cmath>
