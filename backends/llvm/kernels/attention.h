@@ -37,6 +37,12 @@ INLINE const E* KeyTile(const Cache& k, int64_t head, int64_t p16, int64_t end, 
   return gathered;
 }
 
+// Where a group's keys begin, as a hint for prefetching.
+template <class E>
+INLINE const E* KeysOfGroup(const Cache& k, int64_t head, int64_t group) {
+  return reinterpret_cast<const E*>(k.data) + CacheElement(k, head, group * kGroup % k.slots, 0);
+}
+
 // Values of consecutive positions are `stride` elements apart, up to the ring's end.
 template <class E>
 struct ValueRun {
@@ -50,11 +56,19 @@ INLINE ValueRun<E> ValuesFrom(const Cache& v, int64_t head, int64_t position, in
           v.layout == kLayoutRows ? v.heads * v.dim : v.dim, count < left ? count : left};
 }
 
-// Scores of tiles [begin, end) of a group for H queries, and then weights in their place: s[h][64]. Returns m and l of
-// each. T tiles go together, so that the chains over d hide each other's latency.
+// The cache comes from memory: while a group's keys are read its values are prefetched, and while its values are read
+// the next group's keys are. `Bytes` of a loop's step, taken from `ahead` on.
+template <int64_t Bytes>
+INLINE void PrefetchBytes(const void* ahead) {
+#pragma clang loop unroll(full)
+  for (int64_t i = 0; i < Bytes; i += 64) Prefetch(static_cast<const uint8_t*>(ahead) + i);
+}
+
+// Scores of tiles [tile, tile + T) of a group for H queries: s[h][64]. T tiles go together, so that the chains over d
+// hide each other's latency.
 template <class E, int H, int T>
 INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t end, const float* q, int64_t tile,
-                       float* s, E* gathered) {
+                       float* s, E* gathered, const E* group_values) {
   const E* keys[T];
 #pragma clang loop unroll(full)
   for (int t = 0; t < T; ++t) keys[t] = KeyTile<E>(k, head, position + 16 * (tile + t), end, gathered + t * 16 * k.dim);
@@ -66,11 +80,10 @@ INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t e
   }
 #pragma clang loop unroll(disable)
   for (int64_t d = 0; d < k.dim; ++d) {
+    PrefetchBytes<T * 16 * sizeof(E)>(group_values + tile * 16 * k.dim + d * T * 16);
 #pragma clang loop unroll(full)
     for (int t = 0; t < T; ++t) {
-      const E* lanes = keys[t] + 16 * d;
-      Prefetch(lanes + 2048 / sizeof(E));
-      const F32x16 key = LoadLanes(lanes);
+      const F32x16 key = LoadLanes(keys[t] + 16 * d);
 #pragma clang loop unroll(full)
       for (int h = 0; h < H; ++h) FmaInOrder(acc[h][t], q + h * k.dim + d, key);
     }
@@ -110,7 +123,7 @@ INLINE void Weigh(float* s, Range keys, float& m, float& l) {
 // o[h][d .. d + 16 C) of H queries: chains over the group's visible keys.
 template <class E, int H, int C>
 INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range keys, const float* s, int64_t d,
-                        int64_t n, float* out, int64_t out_stride) {
+                        int64_t n, float* out, int64_t out_stride, const E* next_keys) {
   F32x16 acc[H][C];
 #pragma clang loop unroll(full)
   for (int h = 0; h < H; ++h) {
@@ -124,7 +137,7 @@ INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range ke
     const float* weight = s + i;
 #pragma clang loop unroll(disable)
     for (int64_t r = 0; r < run.count; ++r, value += run.stride) {
-      Prefetch(value + 2048 / sizeof(E));
+      PrefetchBytes<C * 16 * sizeof(E)>(next_keys + d * kGroup + (i + r) * C * 16);
 #pragma clang loop unroll(full)
       for (int j = 0; j < C; ++j) {
         const F32x16 x = C == 1 && n < 16 ? LoadLanesPart(value, n) : LoadLanes(value + 16 * j);
@@ -142,47 +155,51 @@ INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range ke
 }
 
 // One group for H queries of one position: out[h] = m, l, o[dim], out_stride floats apart. q is scaled; `gathered` has
-// room for 4 tiles.
+// room for 4 tiles; next_keys: where the group after this one begins.
 template <class E, int H>
 INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
-                        float* out, int64_t out_stride, E* gathered) {
+                        float* out, int64_t out_stride, E* gathered, const E* next_keys) {
   alignas(64) float s[H * kGroup];
   constexpr int kTogether = H == 1 ? 4 : 2;
   const Range keys = InGroup(visible, group);
   const int64_t position = group * kGroup, tiles = (keys.end + 15) / 16;
+  const E* values = reinterpret_cast<const E*>(v.data) + CacheElement(v, head, position % v.slots, 0);
   int64_t tile = keys.begin / 16;
 #pragma clang loop unroll(disable)
   for (; tile + kTogether <= tiles; tile += kTogether)
-    ScoreTiles<E, H, kTogether>(k, head, position, visible.end, q, tile, s, gathered);
+    ScoreTiles<E, H, kTogether>(k, head, position, visible.end, q, tile, s, gathered, values);
 #pragma clang loop unroll(disable)
-  for (; tile < tiles; ++tile) ScoreTiles<E, H, 1>(k, head, position, visible.end, q, tile, s, gathered);
+  for (; tile < tiles; ++tile) ScoreTiles<E, H, 1>(k, head, position, visible.end, q, tile, s, gathered, values);
 #pragma clang loop unroll(full)
   for (int h = 0; h < H; ++h) Weigh(s + h * kGroup, keys, out[h * out_stride], out[h * out_stride + 1]);
   constexpr int kColumns = H == 1 ? 4 : 2;
   int64_t d = 0;
 #pragma clang loop unroll(disable)
   for (; d + 16 * kColumns <= v.dim; d += 16 * kColumns) {
-    WeighValues<E, H, kColumns>(v, head, position, keys, s, d, 16 * kColumns, out + 2, out_stride);
+    WeighValues<E, H, kColumns>(v, head, position, keys, s, d, 16 * kColumns, out + 2, out_stride, next_keys);
   }
 #pragma clang loop unroll(disable)
-  for (; d < v.dim; d += 16) WeighValues<E, H, 1>(v, head, position, keys, s, d, v.dim - d, out + 2, out_stride);
+  for (; d < v.dim; d += 16)
+    WeighValues<E, H, 1>(v, head, position, keys, s, d, v.dim - d, out + 2, out_stride, next_keys);
 }
 
 // The same for any number of queries, in threes where that goes up, else in pairs.
 template <class E>
 INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
-                             int64_t n, float* out, int64_t out_stride, E* gathered) {
+                             int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys) {
   int64_t h = 0;
   if (n % 3 == 0) {
 #pragma clang loop unroll(disable)
     for (; h < n; h += 3)
-      AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
+      AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered,
+                        next_keys);
     return;
   }
 #pragma clang loop unroll(disable)
   for (; h + 2 <= n; h += 2)
-    AttendGroup<E, 2>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
-  if (h < n) AttendGroup<E, 1>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered);
+    AttendGroup<E, 2>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
+  if (h < n)
+    AttendGroup<E, 1>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
 }
 
 // What is known of a query after some groups. `o` has dim floats, rounded up to 16.
@@ -238,6 +255,7 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
 #pragma clang loop unroll(disable)
   for (int64_t u = units.begin; u < units.end; ++u) {
     const int64_t head = u / groups, group = first + u % groups;
+    const E* next_keys = KeysOfGroup<E>(k, (u + 1) / groups, first + (u + 1) % groups);
 #pragma clang loop unroll(disable)
     for (int64_t s = 0; s < rows; ++s) {
       const Range visible = VisibleKeys(c->pos + s, window);
@@ -247,7 +265,7 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
       ScaleQueries(q + query * dim, per_kv * dim, scale, scaled);
       AttendGroupHeads<E>(k, v, head, group, visible, scaled, per_kv,
                           out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride,
-                          gathered);
+                          gathered, next_keys);
     }
   }
 }

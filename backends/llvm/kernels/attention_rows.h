@@ -146,7 +146,8 @@ INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_
   const int64_t first = visible.begin / kGroup;
 #pragma clang loop unroll(disable)
   for (int64_t group = first; group * kGroup < visible.end; ++group) {
-    AttendGroupHeads<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered);
+    AttendGroupHeads<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered,
+                        KeysOfGroup<E>(k, head, group + 1));
 #pragma clang loop unroll(disable)
     for (int64_t h = 0; h < per_kv; ++h)
       MergeGroup(state[h], t.o + h * wide, partial + h * (dim + 2), dim, group == first);
