@@ -76,8 +76,7 @@ Manifest ManifestOf(const PlanRequest& request) {
   manifest.backend = request.backend;
   manifest.numerics = "exact";
   manifest.build_id = BackendBuildId() + (request.build_id.empty() ? "" : ", " + request.build_id);
-  manifest.options =
-      "backend = " + request.backend + "\ntargets = " + (request.backend == "llvm" ? request.targets : "") + "\n";
+  manifest.options = "backend = " + request.backend + "\n";
   for (const auto& [name, value] : module.options.all()) {
     if (name == "passes") {
       manifest.passes = OptionText(value);
@@ -229,6 +228,8 @@ MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl
     Report(request, "code", 1);
   }
 #endif
+  // The interpreter reads its weights from their source.
+  if (request.backend == "reference") return;
   impl_->weights_size = WeightBytes(*request.module);
   impl_->weights = std::make_unique<Pages>(impl_->weights_size);
   FillWeights(*request.module, *request.weights, request.jobs, impl_->weights->begin(),
@@ -237,7 +238,7 @@ MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl
 
 MemoryPlan::~MemoryPlan() = default;
 const Manifest& MemoryPlan::manifest() const { return impl_->manifest; }
-const uint8_t* MemoryPlan::weights() const { return impl_->weights->begin(); }
+const uint8_t* MemoryPlan::weights() const { return impl_->weights ? impl_->weights->begin() : nullptr; }
 uint64_t MemoryPlan::weights_size() const { return impl_->weights_size; }
 
 LlmcPhaseFn MemoryPlan::Entry(const std::string& name) const {

@@ -47,7 +47,7 @@ class MemoryPlan {
   MemoryPlan(const MemoryPlan&) = delete;
   MemoryPlan& operator=(const MemoryPlan&) = delete;
   const Manifest& manifest() const;
-  const uint8_t* weights() const;  // 2 MiB aligned
+  const uint8_t* weights() const;  // 2 MiB aligned; null for backend reference, whose interpreter reads the source
   uint64_t weights_size() const;
   LlmcPhaseFn Entry(const std::string& name) const;  // by the payload of a code step
 
