@@ -68,12 +68,14 @@ class CallBuilder {
     LLMC_CHECK(missing_.empty(), call_.kernel + ": constant " + std::string(missing_[0]) + " is not set");
     call_.one_row = one_row;
     call_.barrier_before = barrier;
-    // Phases differ in where values live and how threads divide them, matrices in their columns. Over many rows reading
-    // that costs nothing, and one function serves them all: half the code of a model.
+    // Phases differ in where values live and how threads divide them, matrices in their columns, attention in its last
+    // layer in whether it quantises. Over many rows reading that costs nothing, and one function serves them all: half
+    // the code of a model.
     for (size_t i = 0; !one_row && i < call_.constants.size(); ++i) {
       const std::string_view name = signature_.constants[i];
-      const bool columns = name == "n0" || name == "n1" || name == "n2";
-      if (!name.ends_with("_space") && name != "over" && name != "grain" && !columns) continue;
+      const bool open = name.ends_with("_space") || name == "over" || name == "grain" || name == "n0" || name == "n1" ||
+                        name == "n2" || (name == "out_type" && call_.kernel == "attention");
+      if (!open) continue;
       call_.record.push_back(static_cast<uint64_t>(*call_.constants[i]));
       call_.constants[i].reset();
     }
