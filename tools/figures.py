@@ -84,20 +84,17 @@ def main():
             run([compiler, "compile", options.model, "-o", plans[f"without {name}"], "--no-selftest", "--disable-pass", name])
         plans["without any of them"] = folder / "none.plan"
         run([compiler, "compile", options.model, "-o", plans["without any of them"], "--no-selftest", *(f for n in OPTIONAL for f in ("--disable-pass", n))])
-        results = {name: [] for name in plans}
-        for _ in range(options.rounds):
-            for name, path in plans.items():
-                results[name].append(bench(loader, path, options.threads))
-        print("| passes | decode tok/s | ratio | prefill tok/s | ratio |\n|---|---|---|---|---|")
-
-        def ratio(name, key):
-            return statistics.median(a[key] / b[key] for a, b in zip(results[name], results["(all passes)"]))
-
-        for name in plans:
-            cells = [name]
-            for key in ("decode_tokens_per_second", "prefill_tokens_per_second"):
-                cells += [f"{statistics.median(r[key] for r in results[name]):.0f}", f"{ratio(name, key):.2f}"]
-            print(f"| {' | '.join(cells)} |")
+        print("| passes | decode | prefill of 512 |\n|---|---|---|")
+        keys = ("decode_tokens_per_second", "prefill_tokens_per_second")
+        for name, path in plans.items():
+            pairs = []  # with all passes and without one, in turns and in alternating order
+            for i in range(2 * options.rounds):
+                both = [bench(loader, q, options.threads) for q in ((plan, path) if i % 2 else (path, plan))]
+                pairs.append(both if i % 2 else both[::-1])
+            cells = []
+            for key in keys:
+                cells.append(f"{statistics.median(y[key] for _, y in pairs):.0f} tok/s, x {statistics.median(y[key] / x[key] for x, y in pairs):.2f}")
+            print(f"| {name} | {cells[0]} | {cells[1]} |")
 
 
 if __name__ == "__main__":
