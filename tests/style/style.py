@@ -1,7 +1,8 @@
 """Rules of the tree that a program can check. Usage: style.py ROOT; prints what is wrong and exits with 1.
 
 No source file over 1,000 lines; a first line that says what the file is for; nothing left open; no compiled code that compares with a preset's name
-(frontend/arch/*.json): code branches on choices, architectures are data; every Markdown link to a file of the tree leads somewhere.
+(frontend/arch/*.json): code branches on choices, architectures are data; every Markdown link to a file of the tree leads somewhere; nothing at the top
+level beyond the agreed layout.
 """
 import pathlib
 import re
@@ -31,5 +32,7 @@ for path in [root / "README.md", *(p for f in folders for p in (root / f).rglob(
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             if not (path.parent / link).exists():
                 bad.append(f"{path.relative_to(root)}: no such file: {link}")
+top = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "build", *folders}
+bad += [f"{path.name}: not part of the top level" for path in root.iterdir() if path.name not in top and not path.name.startswith(".")]
 print("\n".join(bad) or "style: nothing to say")
 sys.exit(bool(bad))
