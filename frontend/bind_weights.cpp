@@ -104,7 +104,7 @@ void RefuseUnused(const Description& d, const TensorSet& set, const std::set<std
 
 }  // namespace
 
-BoundWeights BindWeights(Description& d, std::shared_ptr<const TensorSet> set, const DiagSink& sink) {
+BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set, const DiagSink& sink) {
   std::set<std::string_view> used;
   SettleHead(d, *set, used, sink);
   BoundWeights bound;

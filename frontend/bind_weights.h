@@ -22,7 +22,7 @@ struct BoundWeights {
 // Checks every tensor: shape (ShapeMismatch), type (Unsupported), presence (MissingTensor), and that none is left over
 // (UnusedTensor); messages name file, tensor, rule and values. A tied description whose files hold another head becomes
 // untied, with a warning.
-BoundWeights BindWeights(Description& d, std::shared_ptr<const TensorSet> set, const DiagSink& sink);
+BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set, const DiagSink& sink);
 
 // Without files: every weight has the description's dtype.
 BoundWeights UnboundWeights(const Description& d);

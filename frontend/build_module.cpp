@@ -113,7 +113,7 @@ class Builder {
     return from;
   }
 
-  Operand Weight(int layer, std::string base) const {
+  Operand Weight(int layer, const std::string& base) const {
     auto it = by_name_.find(Name(layer, base));
     LLMC_CHECK(it != by_name_.end(), "no weight " + base);
     return Operand::OfGlobal(it->second);

@@ -141,6 +141,7 @@ std::optional<ConfigValue> GgufConfig::Find(std::string_view key) const {
 
 std::vector<ConfigSource::Key> GgufConfig::Keys(const std::vector<std::string>&) const {
   std::vector<Key> out;
+  out.reserve(header_.keys.size());
   for (const GgufKey& k : header_.keys)
     out.push_back({std::string(k.key), Convert(k), false, {file_, fmt::format("key {}", k.key)}});
   return out;
