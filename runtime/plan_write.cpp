@@ -185,13 +185,16 @@ struct PlanWriter::Impl {
     buffer.clear();
   }
 
+  // Writes end at multiples of kBuffer in the file, so that the page cache holds it in folios of whole huge pages,
+  // which the loader can map as such.
   void Append(const char* bytes, size_t size) {
-    if (buffer.size() + size >= kBuffer) Flush();
-    at += size;
-    if (size >= kBuffer) {
-      WriteAll(bytes, size, at - size);
-    } else {
-      buffer.append(bytes, size);
+    while (size > 0) {
+      const size_t part = std::min<size_t>(size, kBuffer - at % kBuffer);
+      buffer.append(bytes, part);
+      at += part;
+      bytes += part;
+      size -= part;
+      if (at % kBuffer == 0) Flush();
     }
   }
 
