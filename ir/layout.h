@@ -1,12 +1,6 @@
-// Byte formats of the packed layouts (ir/README.md, Layouts), shared by packing, the interpreter and the kernels'
-// tests. tiles16 of [N, K]: tiles of 16 rows, each K-block after the other; padding rows are zero bytes. Per tile:
-//   f32    per k:        64 B: 16 x f32, row r in lane r
-//   f16/bf16 per 2 k:    64 B: 32-bit lane r holds (k, k+1) of row r; odd K: the last k+1 is 0
-//   q8_0   per 32 k:    544 B: 16 x f16 d; 8 x 64 B, byte 64*g + 4*r + i = code(row r, k = 4g + i), signed as in the
-//   file q4_0   per 32 k:    288 B: 16 x f16 d; 4 x 64 B, byte 64*j + 4*r + i: low nibble code(r, 8j + i), high nibble
-//   code(r, 8j + 4 + i), unsigned 0..15 q4_1   per 32 k:    320 B: 16 x f16 d; 16 x f16 m; codes as q4_0 q5_0   per 32
-//   k:    352 B: 16 x f16 d; 16 x u32 of fifth bits (bit k of word r); codes as q4_0 q5_1   per 32 k:    384 B: 16 x
-//   f16 d; 16 x f16 m; fifth bits; codes
+// Byte formats of the packed layouts, shared by packing, the interpreter and the kernels' tests.
+// tiles16 of [N, K]: tiles of 16 rows, each K-block after the other; padding rows are zero bytes. The table of bytes
+// per step and type is in ir/README.md, Layouts.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -76,7 +76,8 @@ std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const A
     bool found = false;
     for (std::string_view choice : def->choices) {
       found = found || choice == ident;
-      choices += (choices.empty() ? "" : ", ") + std::string(choice);
+      if (!choices.empty()) choices += ", ";
+      choices += choice;
     }
     if (!found) {
       return AttrFault{DiagKind::BadAttribute, quoted + " is '" + ident + "', must be one of " + choices};

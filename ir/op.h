@@ -17,8 +17,7 @@ struct AttrDef {
   std::string_view name;
   AttrType type{};
   bool required = true;
-  std::optional<AttrValue>
-      otherwise;  // value when absent (then `required` is false); an attribute equal to it is not printed
+  std::optional<AttrValue> otherwise;          // value when absent (then `required` is false); equal to it: not printed
   std::vector<std::string_view> choices = {};  // Ident: the values allowed
 };
 

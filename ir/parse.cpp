@@ -157,8 +157,9 @@ class Parser {
 
   float ParseF32() {
     float value = 0;
-    const char* end = token_.text.data() + token_.text.size();
-    const auto [stop, error] = std::from_chars(token_.text.data(), end, value);
+    const std::string text(token_.text);
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
     if (error != std::errc{} || stop != end) {
       lexer_.FailAt(token_, DiagKind::BadAttribute, Quote(token_) + " is not an f32");
     }

@@ -12,8 +12,9 @@ namespace llmc {
 
 constexpr int kMaxPeriod = 8;  // layers
 
-// A piece of an item. Items match when their texts are equal, each layer number is equal or shifted by the period, and
-// integers are what they are: from three repetitions on, each must grow by the same amount from one to the next.
+// A piece of an item. Items match when their texts are equal and each layer number is equal or shifted by the period.
+// Integers may differ where there are at least three repetitions and each grows by the same amount from one to the next
+// (two points are always on a line).
 struct RepeatToken {
   enum class Kind : uint8_t { Text, Layer, Int };
   Kind kind = Kind::Text;

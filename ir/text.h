@@ -14,8 +14,8 @@ struct PrintOptions {
 std::string Print(const Module& module, const PrintOptions& options = {});
 
 // Parses and resolves; types of results are read, not inferred (Verify compares). Throws InputError with `file` and
-// line:column. Hostile text is refused within memory proportional to its length (repeat counts are bounded: at most
-// 65,536 statements after expansion).
+// line:column. Hostile text is refused within memory proportional to its length (a text stands for at most 65,536
+// statements and 2^20 tokens).
 Module Parse(std::string_view text, const std::string& file);
 
 }  // namespace llmc
