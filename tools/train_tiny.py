@@ -20,7 +20,7 @@ LIMIT = 20  # the numbers are 0 .. LIMIT - 1
 HELD_OUT = 40
 END = "<|endoftext|>"
 VOCAB = 512
-ROW, ROWS = 128, 16  # tokens in a training row, rows in a step
+ROW, ROWS = 64, 32  # tokens in a training row, rows in a step
 SUM_SHARE = 0.6  # of the rows
 # Qwen2's pre-tokenizer: contractions, letters, single digits, punctuation, line ends, blanks.
 PATTERN = (
