@@ -51,6 +51,7 @@ class Builder {
     o.Set("activations",
           !options_.activations.empty() ? options_.activations : std::string(has_blocks_ ? "q8" : "f32"));
     o.Set("chunk", options_.chunk);
+    if (options_.quantize) o.Set("quantize", std::string(InfoOf(*options_.quantize).text));
     if (options_.random) o.Set("random", *options_.random);
   }
 

@@ -69,7 +69,11 @@ void RunPipeline(Module& module, const PassContext& context, const PipelineOptio
   if (options.passes.empty())
     for (const PassInfo& pass : AllPasses()) order.push_back(&pass);
   for (const PassInfo* pass : order) {
-    if (options.disabled.contains(std::string(pass->name))) continue;
+    const bool last = pass->name == options.stop_after;
+    if (options.disabled.contains(std::string(pass->name))) {
+      if (last) break;
+      continue;
+    }
     if (options.before) options.before(*pass, module);
     const std::string text_before = Print(module);
     const auto start = std::chrono::steady_clock::now();
@@ -80,7 +84,7 @@ void RunPipeline(Module& module, const PassContext& context, const PipelineOptio
     Record(module, *pass);
     Verify(module, fmt::format("{} (after {})", options.file, pass->name));
     if (options.after) options.after(*pass, module, changed, seconds);
-    if (pass->name == options.stop_after) break;
+    if (last) break;
   }
 }
 

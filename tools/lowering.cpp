@@ -10,6 +10,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "backends/backend.h"
 #include "ir/text.h"
@@ -48,22 +49,56 @@ class Dump {
   int number_ = 0;
 };
 
-// `option` was given and says something else than the module of --from.
-void CheckOption(const Module& module, const std::string& file, const char* flag, bool given, const char* option,
-                 const AttrValue& wanted) {
-  const AttrValue* has = module.options.Find(option);
-  if (given && has != nullptr && *has != wanted)
-    throw UsageError(fmt::format("{} contradicts \"{}\" in {}", flag, option, file));
+std::string Said(const AttrValue* value) {
+  if (value == nullptr) return "not set";
+  if (const auto* text = std::get_if<std::string>(value)) return *text;
+  const auto* number = std::get_if<int64_t>(value);
+  return number == nullptr ? "of another kind" : std::to_string(*number);
 }
 
-// The module of --from, with the weights of MODEL: each weight must be one of the model's, of the same type.
-Module ReadModule(const CompileFlags& flags, const Module& imported) {
-  Module module = Parse(ReadText(flags.from), flags.from);
-  Verify(module, flags.from);
-  CheckOption(module, flags.from, "--context", flags.context_given, "context", flags.model.context);
-  CheckOption(module, flags.from, "--chunk", flags.chunk_given, "chunk", flags.model.chunk);
-  CheckOption(module, flags.from, "--kv-type", flags.kv_type_given, "kv_type", flags.model.kv_type);
-  CheckOption(module, flags.from, "--activations", flags.activations_given, "activations", flags.model.activations);
+// The module of --from. Its option `after` says where in the pipeline it stands.
+Module ReadModule(const std::string& file) {
+  Module module = Parse(ReadText(file), file);
+  Verify(module, file);
+  const AttrValue* option = module.options.Find("after");
+  const std::string* after = option == nullptr ? nullptr : std::get_if<std::string>(option);
+  if (after == nullptr || (*after != "import" && FindPass(*after) == nullptr))
+    Fail(DiagKind::BadAttribute, {file, "1"},
+         fmt::format("the module's option after is {}; it names a pass, or import", Said(option)));
+  return module;
+}
+
+// What the command line leaves open is as the module of --from says, so that MODEL is imported as it was for that
+// module.
+void TakeOptions(const Module& from, CompileFlags& flags) {
+  ModelOptions& model = flags.model;
+  const auto take = [&]<typename T>(const char* option, bool given, T& value) {
+    const AttrValue* said = given ? nullptr : from.options.Find(option);
+    if (const T* known = said == nullptr ? nullptr : std::get_if<T>(said)) value = *known;
+  };
+  take("context", flags.context_given, model.context);
+  take("chunk", flags.chunk_given, model.chunk);
+  take("kv_type", flags.kv_type_given, model.kv_type);
+  take("activations", flags.activations_given, model.activations);
+  take("quantize", flags.quantize_given, model.quantize);
+  int64_t seed = -1;
+  take("random", !model.weights.empty() || model.no_weights, seed);
+  if (seed >= 0) model.weights = fmt::format("random:{}", seed);
+}
+
+// The module of --from goes with MODEL as it was imported with the command line's options: each option that import
+// records is the same, and each weight is one of the model's, of the same type.
+void CheckFrom(const Module& module, const Module& imported, const CompileFlags& flags) {
+  constexpr std::pair<const char*, const char*> kOptions[] = {
+      {"context", "--context"},         {"chunk", "--chunk"},       {"kv_type", "--kv-type"},
+      {"activations", "--activations"}, {"quantize", "--quantize"}, {"random", "--weights"}};
+  for (const auto& [option, flag] : kOptions) {
+    if (flags.model.no_weights && std::string_view(option) == "random") continue;
+    const AttrValue *has = module.options.Find(option), *wanted = imported.options.Find(option);
+    if (has == nullptr ? wanted != nullptr : wanted == nullptr || *has != *wanted)
+      throw UsageError(
+          fmt::format("{} contradicts {}: {} is {}, there {}", flag, flags.from, option, Said(wanted), Said(has)));
+  }
   for (const Global& global : module.globals) {
     if (global.kind != GlobalKind::Weight) continue;
     const int index = imported.FindGlobal(global.name);
@@ -76,7 +111,20 @@ Module ReadModule(const CompileFlags& flags, const Module& imported) {
            fmt::format("${} is {}, in {} it is {}", ToText(global.name), ToText(global.type), flags.model.model,
                        ToText(type)));
   }
-  return module;
+}
+
+// What the command line leaves out has not run; where it stops is still ahead, or where the module stands.
+void CheckPassesLeft(const Module& module, const CompileFlags& flags, const std::vector<std::string>& left) {
+  std::vector<Dim> ran;
+  if (const AttrValue* list = module.options.Find("passes"))
+    if (const auto* names = std::get_if<std::vector<Dim>>(list)) ran = *names;
+  for (const std::string& pass : flags.disable_pass)
+    if (std::find(ran.begin(), ran.end(), Dim(pass)) != ran.end())
+      throw UsageError(fmt::format("--disable-pass {} contradicts {}, where it has run", pass, flags.from));
+  const std::string& stop = flags.stop_after;
+  const bool known = stop == "import" || FindPass(stop) != nullptr;
+  if (known && stop != module.options.Ident("after") && std::find(left.begin(), left.end(), stop) == left.end())
+    throw UsageError(fmt::format("--stop-after {} contradicts {}, which is behind it", stop, flags.from));
 }
 
 // The passes that are still to run on a module that says `after = PASS`.
@@ -125,26 +173,35 @@ std::string ReadText(const std::string& path) {
 }
 
 void WriteText(const std::string& path, const std::string& text) {
+  struct stat info{};
   const bool to_stdout = path == "-";
-  const std::string temporary = path + ".part";
-  std::FILE* file = to_stdout ? stdout : std::fopen(temporary.c_str(), "wb");
+  // A rename would put a file in a device's place.
+  const bool in_place = to_stdout || (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
+  const std::string written = in_place ? path : path + ".part";
+  std::FILE* file = to_stdout ? stdout : std::fopen(written.c_str(), "wb");
   if (file == nullptr) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
   bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   good = std::fflush(file) == 0 && good;
   int error = errno;
-  if (!to_stdout) {
-    good = std::fclose(file) == 0 && good;
-    if (good && std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!to_stdout) good = std::fclose(file) == 0 && good;
+  if (!in_place) {
+    if (good && std::rename(written.c_str(), path.c_str()) != 0) {
       error = errno;
       good = false;
     }
-    if (!good) std::remove(temporary.c_str());
+    if (!good) std::remove(written.c_str());
   }
   if (!good) Fail(DiagKind::FileError, {path, ""}, std::strerror(error));
 }
 
-Lowered Lower(const CompileFlags& flags) {
+Lowered Lower(const CompileFlags& given) {
   Lowered lowered;
+  CompileFlags flags = given;
+  Module from;
+  if (!flags.from.empty()) {
+    from = ReadModule(flags.from);
+    TakeOptions(from, flags);
+  }
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
   const auto start = std::chrono::steady_clock::now();
@@ -153,8 +210,10 @@ Lowered Lower(const CompileFlags& flags) {
     fmt::print(stderr, "{:<24} {:8.3f} ms\n", "import",
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   Module& module = lowered.model.module;
+  if (!flags.from.empty()) CheckFrom(from, module, flags);
+  if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
   lowered.import_text = Print(module);
-  if (!flags.from.empty()) module = ReadModule(flags, module);
+  if (!flags.from.empty()) module = std::move(from);
   if (!flags.context_given && flags.from.empty())
     fmt::print(stderr, "context: {} positions\n", module.options.Int("context"));
 
@@ -163,6 +222,7 @@ Lowered Lower(const CompileFlags& flags) {
   pipeline.disabled.insert(flags.disable_pass.begin(), flags.disable_pass.end());
   pipeline.stop_after = flags.stop_after == "import" ? "" : flags.stop_after;
   pipeline.passes = Remaining(module);
+  if (!flags.from.empty()) CheckPassesLeft(module, flags, pipeline.passes);
   for (const std::vector<std::string>* names : {&flags.print_after, &flags.print_before})
     for (const std::string& name : *names)
       if (name != "all" && name != "import" && FindPass(name) == nullptr)
@@ -189,7 +249,8 @@ Lowered Lower(const CompileFlags& flags) {
     if (dump) dump->Write(std::string(pass.name), now, changed);
     if (check) check->After(pass, now);
   };
-  if (flags.stop_after != "import" && !pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks), pipeline);
+  const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
+  if (!stands && !pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks), pipeline);
   lowered.stopped = !flags.stop_after.empty();
   return lowered;
 }

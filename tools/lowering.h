@@ -21,7 +21,7 @@ PassContext ContextOf(bool remarks);
 
 // A whole text file; "-" is stdin. Throws InputError. At most 256 MiB.
 std::string ReadText(const std::string& path);
-// To a file or "-". The file appears whole or not at all.
+// To a file or "-". A file appears whole or not at all; a device or pipe is written in place.
 void WriteText(const std::string& path, const std::string& text);
 
 // Whether a file starts with a plan's magic; everything else is a model.

@@ -1,6 +1,7 @@
 """llmc compile: reproducible plans, IR in and out at every stage, and errors that leave nothing behind."""
 import os
 import shutil
+import stat
 import unittest
 
 from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, run
@@ -30,12 +31,31 @@ class Reproducible(CliTest):
                 self.assertEqual(again.read_text(), stage.read_text(), "print(parse(s)) == s")
                 self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage).read_bytes(), direct)
 
+    def test_from_takes_the_options_of_its_ir(self):
+        """MODEL is imported as it was for that IR, so the plan is the same without repeating the options, and with them."""
+        options = ["--context", 96, "--chunk", 256, "--kv-type", "f32", "--quantize", "q8_0", "--weights", "random:7", "--disable-pass", "fuse-qkv"]
+        dump = self.folder / "ir"
+        direct = self.compile(MODEL, "direct.plan", "--dump-ir", dump, *options).read_bytes()
+        for stage in sorted(dump.iterdir()):
+            with self.subTest(stage=stage.name):
+                repeated = options if stage.name != "00-import.ir" else [*options[:-2]]
+                disabled = [] if stage.name != "00-import.ir" else options[-2:]
+                self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage, *disabled).read_bytes(), direct)
+                self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage, *repeated, *disabled).read_bytes(), direct)
+
     def test_contradictions_with_from(self):
-        ir = self.folder / "import.ir"
+        ir, late = self.folder / "import.ir", self.folder / "late.ir"
         self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", ir)
-        for flags in (["--context", "16"], ["--chunk", "3"], ["--kv-type", "f32"], ["--activations", "q8"]):
-            self.fails(2, LLMC, "compile", MODEL, "--from", ir, *flags, "-o", self.folder / "x.plan", says="contradicts")
+        self.ok(LLMC, "compile", MODEL, "--stop-after", "pack-weights", "-o", late)
+        for flags in (["--context", "16"], ["--chunk", "3"], ["--kv-type", "f32"], ["--activations", "q8"], ["--quantize", "q8_0"], ["--weights", "random:7"]):
+            self.fails(2, LLMC, "compile", MODEL, "--from", ir, *flags, "-o", self.folder / "x.plan", says=["contradicts", flags[0]])
+        for flags in (["--stop-after", "import"], ["--stop-after", "fuse-qkv"], ["--disable-pass", "fuse-qkv"]):
+            self.fails(2, LLMC, "compile", MODEL, "--from", late, *flags, "-o", self.folder / "x.plan", says=["contradicts", flags[0]])
         self.assertFalse((self.folder / "x.plan").exists())
+        self.assertEqual(self.ok(LLMC, "compile", MODEL, "--from", late, "--stop-after", "pack-weights").stdout, late.read_text())
+        for after in ("", "after = [1], ", "after = nothing, "):
+            ir.write_text("module @m {" + after + "context = 4}\n")
+            self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", self.folder / "x.plan", says=["import.ir:1", "after"])
 
     def test_check_holds(self):
         self.compile(MODEL, "m.plan", "--check", "--quantize", "q8_0")
@@ -52,6 +72,23 @@ class Printing(CliTest):
         self.assertEqual(result.stdout, "")
         for words in ("after plan-memory", "no change", "fuse-qkv", " ms"):
             self.assertIn(words, result.stderr)
+
+    def test_print_before_is_what_the_pass_gets(self):
+        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--print-before", "fuse-gate-up", "--print-before", "plan-memory")
+        for before, after in (("fuse-gate-up", "fuse-qkv"), ("plan-memory", "plan-schedule")):
+            self.assertIn(f"# before {before}\n" + self.ok(LLMC, "compile", MODEL, "--stop-after", after).stdout, result.stderr)
+        self.assertEqual(result.stderr.count("# before"), 2)
+
+    def test_remarks_say_what_did_not_fire_and_why(self):
+        """Biased and unbiased or differently stored siblings fuse as far as they can; each remark names its pass and the op."""
+        fired = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks").stderr
+        self.assertIn("remark: fuse-qkv: 3 linears from $b0.wq on are one [PassRemark]", fired)
+        without = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--disable-pass", "fuse-qkv").stderr
+        self.assertNotIn("fuse-qkv", without)
+
+    def test_stop_after_a_pass_that_is_left_out(self):
+        text = self.ok(LLMC, "compile", MODEL, "--disable-pass", "fuse-qkv", "--stop-after", "fuse-qkv").stdout
+        self.assertIn("after = canonicalize", text)
 
     def test_list_passes(self):
         self.assertIn("fuse-add-rms-norm", self.ok(LLMC, "opt", "--list-passes").stdout)
@@ -107,6 +144,8 @@ class Refusals(CliTest):
     def test_output(self):
         self.fails(1, LLMC, "compile", MODEL, "-o", self.folder / "no" / "such" / "x.plan", says="x.plan")
         self.fails(1, LLMC, "compile", MODEL, "-o", "/dev/full", says="/dev/full")
+        self.fails(1, LLMC, "compile", MODEL, "--stop-after", "import", "-o", "/dev/full", says=["/dev/full", "No space"])
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/full").st_mode), "the device is still there")
         copy = self.folder / "model"
         shutil.copytree(MODEL, copy)
         before = (copy / "model.safetensors").read_bytes()
