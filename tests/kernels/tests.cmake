@@ -1,5 +1,5 @@
 # The kernels, compiled by clang as ordinary code: natively for x86-64-v3 and on the portable primitives, and the tests that compare the two with scalar
-# references. kernel_bench prints speeds and is no test.
+# references. `ninja kernel_bench` builds a program that prints speeds; it is no test.
 find_program(LLMC_CLANG NAMES clang++-19)
 if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
   set(KERNEL_FLAGS -std=c++20 -O2 -I${CMAKE_SOURCE_DIR} -fPIC -fno-math-errno -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -Werror)
@@ -17,4 +17,7 @@ if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
   add_executable(kernels_test ${KERNEL_TESTS} ${CMAKE_BINARY_DIR}/kernels_native.o ${CMAKE_BINARY_DIR}/kernels_emulated.o)
   target_link_libraries(kernels_test PRIVATE llmc_flags GTest::gtest_main Threads::Threads)
   add_test(NAME kernels COMMAND kernels_test)
+  llmc_kernel_object(kernel_bench tests/bench/kernel_bench.cpp -march=x86-64-v3)
+  add_executable(kernel_bench EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/kernel_bench.o)
+  set_target_properties(kernel_bench PROPERTIES LINKER_LANGUAGE CXX)
 endif()
