@@ -58,8 +58,7 @@ ConfigValue ToConfigValue(const Json& value) {
   return out;
 }
 
-// ---- HF config.json
-// ----------------------------------------------------------------------------------------------------
+// HF config.json.
 
 Json HfConfig::Value(std::string_view key) const {
   if (Json v = root_.Find(key)) return v;
@@ -96,8 +95,7 @@ std::optional<std::vector<std::string>> HfConfig::Strings(std::string_view key) 
   return out;
 }
 
-// ---- GGUF
-// --------------------------------------------------------------------------------------------------------------
+// GGUF.
 
 ConfigValue GgufConfig::Convert(const GgufKey& key) const {
   ConfigValue out;

@@ -15,8 +15,7 @@
 
 namespace llmc {
 
-// ---- choices: enum class NormKind { Rms }; and the spellings of each
-// -------------------------------------------------
+// Choices: enum class NormKind { Rms }; and the spellings of each.
 #define ALT(name, text) name,
 #define CHOICES(type, ...) enum class type : uint8_t { __VA_ARGS__ };
 #include "frontend/description.def"
@@ -38,8 +37,7 @@ std::string_view ChoiceText(T value) {
   return ChoiceTexts<T>::kTexts[static_cast<size_t>(value)];
 }
 
-// ---- groups: struct NormSpec { NormKind kind; double eps; }
-// ----------------------------------------------------------
+// Groups: struct NormSpec { NormKind kind; double eps; }.
 #define GROUP(type, key, doc) struct type {
 #define FIELD(type, name, otherwise, doc) type name = otherwise;
 #define END_GROUP(type)                         \

@@ -48,7 +48,7 @@ class Parser {
   }
 
  private:
-  // ---- tokens
+  // Tokens.
   void Advance() {
     token_ = lexer_.Next();
     if (++tokens_ > kMaxTokens) {
@@ -95,7 +95,7 @@ class Parser {
     return value;
   }
 
-  // ---- parts
+  // Parts.
   DimRange ParseRange() {
     DimRange range;
     if (token_.kind != TokenKind::Ident || token_.text[0] < 'A' || token_.text[0] > 'Z') {
@@ -263,7 +263,7 @@ class Parser {
     return schedule;
   }
 
-  // ---- repeats
+  // Repeats.
   template <class Item>
   void ParseItem(const Item& item) {
     if (!IsKeyword("repeat")) {
@@ -313,7 +313,7 @@ class Parser {
     }
   }
 
-  // ---- globals
+  // Globals.
   int FindGlobal() {
     if (token_.kind != TokenKind::Global) Expected("a global ($name)");
     const auto found = globals_.find(token_.name);
@@ -374,7 +374,7 @@ class Parser {
     if (IsPunct("{")) global.recipe.attrs = ParseAttrs(&DefOf(*kind).attrs, nullptr);
   }
 
-  // ---- functions
+  // Functions.
   void ParseFunc() {
     Func func;
     values_.clear();

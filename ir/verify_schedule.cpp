@@ -215,7 +215,7 @@ class ScheduleChecker {
     last = std::max(last, At(made_, operand.index).step);
   }
 
-  // ---- memory
+  // Memory.
   struct Buffer {
     ValueId value = -1;
     int line = 0;

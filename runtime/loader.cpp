@@ -20,8 +20,7 @@
 namespace llmc {
 namespace {
 
-// ---- a file that is cut while it is mapped
-// ---------------------------------------------------------------------------------
+// A file that is cut while it is mapped.
 
 struct MappedRange {
   std::atomic<uintptr_t> begin{0}, end{0};  // begin 0: free
@@ -79,8 +78,7 @@ class WatchedRange {
   MappedRange* range_ = nullptr;
 };
 
-// ---- mapping
-// -------------------------------------------------------------------------------------------------------------
+// Mapping.
 
 [[noreturn]] void FailErrno(const std::string& name, const std::string& what) {
   throw PlanError(name + ": " + what + ": " + std::strerror(errno));
@@ -129,8 +127,7 @@ void WritePerfMap(const PlanTarget& target, const uint8_t* code) {
   std::fclose(file);
 }
 
-// ---- choice
-// --------------------------------------------------------------------------------------------------------------
+// Choice.
 
 // The target with the most features among those that this CPU has; the first of equals.
 size_t PickTarget(const Manifest& m, const std::string& name) {

@@ -27,8 +27,7 @@ inline constexpr uint64_t kHugePage = 2u << 20;
 inline constexpr uint64_t kHugeWeights = 8u << 20;
 inline constexpr uint64_t kPage = 4096;
 
-// ---- what a plan says
-// ----------------------------------------------------------------------------------------------------
+// What a plan says.
 
 // A step of a phase. Every thread walks the steps of a phase in order.
 enum class PlanStepKind : uint32_t {
@@ -116,8 +115,7 @@ struct ManifestBytes {
 ManifestBytes EncodeManifest(const Manifest& manifest);
 Manifest DecodeManifest(std::string_view manifest, std::string_view steps, std::string_view where);
 
-// ---- the file
-// --------------------------------------------------------------------------------------------------------------
+// The file.
 
 enum class SectionKind : uint32_t {
   Manifest = 1,
@@ -220,8 +218,7 @@ class PlanWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// ---- the text form (tests and people)
-// --------------------------------------------------------------------------------------
+// The text form (tests and people).
 
 // A plan as text that assembles back to the same bytes. Code and weights are written as hex when they are at most
 // `hex_limit` bytes, else left out with their size and hash, and such a text doesn't assemble.
@@ -230,8 +227,7 @@ std::string DumpPlan(const PlanFile& plan, uint64_t hex_limit = 1 << 20);
 // `folder`.
 void AssemblePlan(std::string_view text, const std::string& folder, PlanWriter::Options options);
 
-// ---- the CPU
-// ---------------------------------------------------------------------------------------------------------------
+// The CPU.
 
 // Those of `features` that this CPU, or its operating system's saved state, lacks, or that aren't known here.
 std::vector<std::string> MissingCpuFeatures(std::span<const std::string> features);

@@ -17,8 +17,7 @@ namespace {
 constexpr SectionKind kTextKinds[] = {SectionKind::Weights,      SectionKind::Code,     SectionKind::Tokenizer,
                                       SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr};
 
-// ---- values as text
-// ------------------------------------------------------------------------------------------------------
+// Values as text.
 
 const char* const kHexDigits = "0123456789abcdef";
 
@@ -71,8 +70,7 @@ std::string Ids(const List& ids) {
   return out.empty() ? "none" : out;
 }
 
-// ---- dump
-// ----------------------------------------------------------------------------------------------------------------
+// Dump.
 
 void DumpManifest(std::ostringstream& out, const Manifest& m) {
   out << "plan " << kPlanMajor << '.' << kPlanMinor << '\n';
@@ -146,8 +144,7 @@ void DumpSection(std::ostringstream& out, const PlanFile& plan, const PlanSectio
   }
 }
 
-// ---- assemble
-// ------------------------------------------------------------------------------------------------------------
+// Assemble.
 
 struct TextSection {
   SectionKind kind{};

@@ -78,7 +78,7 @@ struct TokenizerTables {
 // Throws PlanError when the tables break a limit or an id is out of range. The same tables give the same bytes.
 std::string BuildTokenizerSection(const TokenizerTables& tables);
 
-// ---- layout ------------------------------------------------------------------------------------------------------
+// Layout.
 inline constexpr uint32_t kTokenizerNfc = 1, kTokenizerIgnoreMerges = 2, kTokenizerFuseUnk = 4, kTokenizerAddBos = 8;
 
 enum class TokenizerTable : uint32_t {

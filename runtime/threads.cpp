@@ -181,8 +181,7 @@ bool ThreadPool::Run(uint32_t threads, Work work, void* data) {
   return true;
 }
 
-// ---- governor
-// ------------------------------------------------------------------------------------------------------------
+// Governor.
 
 namespace {
 

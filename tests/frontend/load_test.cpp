@@ -52,8 +52,7 @@ std::string ErrorFor(DiagKind kind, const std::string& path) {
   return ErrorOf(kind, [&] { Loader(path).Load(); });
 }
 
-// ---- heads (CASES A11)
-// ---------------------------------------------------------------------------------------------------
+// Heads (CASES A11).
 
 TEST(Load, TiedWithoutHead) {
   TempDir tied;
@@ -92,8 +91,7 @@ TEST(Load, UntiedWithoutHead) {
   EXPECT_NE(ErrorFor(DiagKind::MissingTensor, dir.path()).find("lm_head.weight"), std::string::npos);
 }
 
-// ---- tensors against the description
-// -----------------------------------------------------------------------------------
+// Tensors against the description.
 
 // CASES A13: a bias in the file that the graph does not use.
 TEST(Load, UnusedTensors) {
@@ -172,8 +170,7 @@ TEST(Load, AddedGain) {
   EXPECT_EQ(Loader(shifted / "m.json").Logits(), Loader(plain.path()).Logits());
 }
 
-// ---- sources
-// -------------------------------------------------------------------------------------------------------------
+// Sources.
 
 TEST(Load, EverySourceOfOneModel) {
   TempDir dir;
@@ -260,8 +257,7 @@ TEST(Load, Quantize) {
   EXPECT_NE(loader.warnings[0].message.find("rows of 40 elements"), std::string::npos);
 }
 
-// ---- GGUF
-// ----------------------------------------------------------------------------------------------------------------
+// GGUF.
 
 // The tiny model as a GGUF file: q and k rows of each head reordered so that interleaved pairs rotate as the halves
 // did.
@@ -396,8 +392,7 @@ TEST(LoadGguf, WeightsFromElsewhere) {
   EXPECT_EQ(other.Logits().size(), kTokens.size() * 40);
 }
 
-// ---- what else a plan keeps
-// ----------------------------------------------------------------------------------------------
+// What else a plan keeps.
 
 // CASES A19: generation_config's eos, a number or a list, else the config's.
 TEST(Load, StopIdsAndDefaults) {

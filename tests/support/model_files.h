@@ -17,8 +17,7 @@ std::string Bytes(T value) {
   return out;
 }
 
-// ---- safetensors
-// -------------------------------------------------------------------------------------------------------
+// Safetensors.
 struct StTensor {
   std::string name;
   std::vector<int64_t> dims;
@@ -49,8 +48,8 @@ inline std::string SafetensorsFile(const std::vector<StTensor>& tensors) {
   return SafetensorsFile(header + "}", data);
 }
 
-// ---- GGUF
-// -------------------------------------------------------------------------------------------------------------- Value
+// GGUF.
+// Value.
 // type ids as in the format's description.
 enum GgufId : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64 };
 
