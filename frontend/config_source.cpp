@@ -10,8 +10,6 @@
 namespace llmc {
 namespace {
 
-constexpr size_t kShownBytes = 80;  // of a value in a message
-
 // The double that a person would have written: 1e-05, not 9.999999747378752e-06. Rounded to f32 again it is the same
 // float.
 double ShortestDouble(float v) {
@@ -26,35 +24,17 @@ double ShortestDouble(float v) {
 
 ConfigValue ToConfigValue(const Json& value) {
   ConfigValue out;
-  FieldValue& v = out.value;
-  v.place = value.place();
-  v.shown = value.source().substr(0, kShownBytes);
-  switch (value.kind()) {
-    case JsonKind::Null: out.null = out.empty = true; break;
-    case JsonKind::Bool:
-      v.kind = FieldValue::Kind::Bool;
-      v.boolean = value.AsBool();
-      out.empty = !v.boolean;
-      break;
-    case JsonKind::Int:
-      v.kind = FieldValue::Kind::Int;
-      v.integer = value.AsInt();
-      break;
-    case JsonKind::Float:
-      v.kind = FieldValue::Kind::Float;
-      v.number = value.AsDouble();
-      break;
-    case JsonKind::String:
-      v.kind = FieldValue::Kind::Text;
-      v.text = value.AsString();
-      out.empty = v.text.empty();
-      break;
-    case JsonKind::Array:
-    case JsonKind::Object:
-      out.container = true;
-      out.empty = value.size() == 0;
-      break;
+  if (std::optional<FieldValue> scalar = ScalarOf(value)) {
+    out.value = *std::move(scalar);
+    out.empty = value.kind() == JsonKind::Bool ? !out.value.boolean
+                                               : value.kind() == JsonKind::String && out.value.text.empty();
+    return out;
   }
+  out.value.place = value.place();
+  out.value.shown = value.source().substr(0, kShownBytes);
+  out.null = value.kind() == JsonKind::Null;
+  out.container = !out.null;
+  out.empty = out.null || value.size() == 0;
   return out;
 }
 

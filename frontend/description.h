@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -120,6 +121,9 @@ struct FieldValue {
   std::string shown;  // as it stands in the source, for messages
   Place place;
 };
+inline constexpr size_t kShownBytes = 80;  // of `shown`
+// Bool, Int, Float and String; nullopt for null and containers.
+std::optional<FieldValue> ScalarOf(const Json& value);
 void SetField(Description& d, Block& block, std::string_view field, const FieldValue& value);
 
 // The candidate with the smallest edit distance, if that is at most a third of the name's length; "" otherwise.

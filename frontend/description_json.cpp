@@ -7,6 +7,35 @@
 #include "frontend/description.h"
 
 namespace llmc {
+
+std::optional<FieldValue> ScalarOf(const Json& value) {
+  FieldValue v;
+  v.place = value.place();
+  v.shown = value.source().substr(0, kShownBytes);
+  switch (value.kind()) {
+    case JsonKind::Bool:
+      v.kind = FieldValue::Kind::Bool;
+      v.boolean = value.AsBool();
+      return v;
+    case JsonKind::Int:
+      v.kind = FieldValue::Kind::Int;
+      v.integer = value.AsInt();
+      return v;
+    case JsonKind::Float:
+      v.kind = FieldValue::Kind::Float;
+      v.number = value.AsDouble();
+      return v;
+    case JsonKind::String:
+      v.kind = FieldValue::Kind::Text;
+      v.text = value.AsString();
+      return v;
+    case JsonKind::Null:
+    case JsonKind::Array:
+    case JsonKind::Object: break;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 constexpr int64_t kFormat = 1;  // value of the key "llmc"
@@ -21,29 +50,10 @@ constexpr size_t kMaxBlocks = 256;
 }
 
 FieldValue ValueOf(const Json& value) {
-  FieldValue v;
-  v.place = value.place();
-  v.shown = value.source().substr(0, 80);
-  switch (value.kind()) {
-    case JsonKind::Bool:
-      v.kind = FieldValue::Kind::Bool;
-      v.boolean = value.AsBool();
-      break;
-    case JsonKind::Int:
-      v.kind = FieldValue::Kind::Int;
-      v.integer = value.AsInt();
-      break;
-    case JsonKind::Float:
-      v.kind = FieldValue::Kind::Float;
-      v.number = value.AsDouble();
-      break;
-    case JsonKind::String:
-      v.kind = FieldValue::Kind::Text;
-      v.text = value.AsString();
-      break;
-    default: Fail(DiagKind::BadValue, v.place, fmt::format("must be a plain value, is {}", JsonKindText(value.kind())));
-  }
-  return v;
+  std::optional<FieldValue> v = ScalarOf(value);
+  if (!v)
+    Fail(DiagKind::BadValue, value.place(), fmt::format("must be a plain value, is {}", JsonKindText(value.kind())));
+  return *std::move(v);
 }
 
 template <class G>
