@@ -43,9 +43,21 @@ PhaseKind KindOf(const Func& func) {
   Fail(DiagKind::Unsupported, {"@" + func.name, ""}, "a plan's functions are phases: prefill, decode or score");
 }
 
+// What `--from` can bring: IR that verifies, says that all passes ran, and has no plan.
+[[noreturn]] void NoPlan(const std::string& what) {
+  Fail(DiagKind::BadPlan, {}, "the module can't become a plan: " + what + " (have all passes run?)");
+}
+
 uint32_t Narrow(int64_t value, const char* what) {
-  LLMC_CHECK(value >= 0 && value <= UINT32_MAX, fmt::format("{} is {}", what, value));
+  if (value < 0 || value > UINT32_MAX) NoPlan(fmt::format("{} is {}", what, value));
   return static_cast<uint32_t>(value);
+}
+
+int64_t OptionOf(const Module& module, const char* name) {
+  const AttrValue* value = module.options.Find(name);
+  const int64_t* number = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+  if (number == nullptr || *number < 0) NoPlan(fmt::format("option {} is missing or no size", name));
+  return *number;
 }
 
 PlanPhase PhaseOf(const Module& module, const Func& func) {
@@ -66,11 +78,8 @@ PlanPhase PhaseOf(const Module& module, const Func& func) {
 // All but targets, inputs' hashes and the self-test.
 Manifest ManifestOf(const PlanRequest& request) {
   const Module& module = *request.module;
-  for (const char* option : {"weight_bytes", "state_bytes", "shared_bytes", "private_bytes"}) {
-    LLMC_CHECK(module.options.Find(option) != nullptr,
-               std::string("the module has no ") + option + ": plan-memory has not run");
-  }
-  LLMC_CHECK(!module.funcs.empty(), "a plan needs functions");
+  OptionOf(module, "weight_bytes");
+  if (module.funcs.empty()) NoPlan("it has no functions");
   Manifest manifest;
   manifest.model = module.name;
   manifest.backend = request.backend;
@@ -86,12 +95,12 @@ Manifest ManifestOf(const PlanRequest& request) {
   }
   manifest.abi = LLMC_ABI_VERSION;
   const Func& first = module.funcs[0];
-  LLMC_CHECK(!first.returns.empty(), "a phase returns logits");
+  if (first.returns.empty()) NoPlan("@" + first.name + " returns nothing");
   manifest.vocab = Narrow(TypeOf(module, first, first.returns[0]).dims.back().value, "vocabulary");
-  manifest.context = Narrow(module.options.Int("context"), "context");
-  manifest.shared_bytes = static_cast<uint64_t>(module.options.Int("shared_bytes"));
-  manifest.private_bytes = static_cast<uint64_t>(module.options.Int("private_bytes"));
-  manifest.state_bytes = static_cast<uint64_t>(module.options.Int("state_bytes"));
+  manifest.context = Narrow(OptionOf(module, "context"), "context");
+  manifest.shared_bytes = static_cast<uint64_t>(OptionOf(module, "shared_bytes"));
+  manifest.private_bytes = static_cast<uint64_t>(OptionOf(module, "private_bytes"));
+  manifest.state_bytes = static_cast<uint64_t>(OptionOf(module, "state_bytes"));
   for (const Func& func : module.funcs) {
     manifest.phases.push_back(PhaseOf(module, func));
     if (manifest.phases.back().kind == PhaseKind::Prefill)
@@ -174,6 +183,9 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
 #ifdef LLMC_WITH_LLVM
   if (request.backend == "llvm") code = CompileTargets(request, manifest);
 #endif
+  std::vector<uint64_t> code_sizes;
+  for (const std::string& bytes : code) code_sizes.push_back(bytes.size());
+  CheckManifest(manifest, code_sizes, path);
   PlanWriter::Options options;
   options.path = path;
   options.weights_size = WeightBytes(module);
@@ -191,7 +203,7 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   StreamWeights(
       module, *request.weights, request.jobs, [&](std::span<const uint8_t> bytes) { writer.AppendWeights(bytes); },
       [&](double done) { Report(request, "weights", done); });
-  if (request.self_test && (module.options.Int("weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
+  if (request.self_test && (OptionOf(module, "weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
     Report(request, "self-test", 0);
     manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
     Report(request, "self-test", 1);

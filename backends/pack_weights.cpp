@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "ir/diag.h"
 
 namespace llmc {
@@ -45,11 +47,14 @@ std::vector<Piece> CutUp(const Module& module) {
     const uint64_t next = i + 1 < pieces.size() ? pieces[i + 1].offset : size;
     int64_t rows = piece.end - piece.begin;
     if (type.layout == Layout::Tiles16) rows = (rows + 15) / 16 * 16;
-    LLMC_CHECK(next >= piece.offset && next - piece.offset >= static_cast<uint64_t>(rows * StoredRowBytes(type)),
-               "weights overlap in the memory plan");
+    if (next < piece.offset || next - piece.offset < static_cast<uint64_t>(rows * StoredRowBytes(type))) {
+      Fail(DiagKind::BadPlan, {}, fmt::format("weights overlap at byte {} of the weight section", piece.offset));
+    }
     piece.bytes = next - piece.offset;
   }
-  LLMC_CHECK(pieces.empty() ? size == 0 : pieces[0].offset == 0, "the weight section doesn't begin with a weight");
+  if (pieces.empty() ? size != 0 : pieces[0].offset != 0) {
+    Fail(DiagKind::BadPlan, {}, "the weight section doesn't begin with a weight");
+  }
   return pieces;
 }
 

@@ -20,7 +20,10 @@ constexpr uint32_t kIds = 8;
 
 const PlanPhase& PhaseFor(const Manifest& manifest, PhaseKind kind, size_t rows) {
   for (const PlanPhase& phase : manifest.phases) {
-    if (phase.kind == kind && phase.min_rows <= rows && rows <= phase.max_rows) return phase;
+    // Decode gives what a prefill of one row gives, and may be the only phase for it.
+    const bool same =
+        phase.kind == kind || (rows == 1 && kind == PhaseKind::Prefill && phase.kind == PhaseKind::Decode);
+    if (same && phase.min_rows <= rows && rows <= phase.max_rows) return phase;
   }
   LLMC_CHECK(false, "no phase " + std::string(PhaseKindName(kind)) + " for " + std::to_string(rows) + " rows");
   return manifest.phases[0];

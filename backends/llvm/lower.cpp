@@ -123,7 +123,7 @@ class FuncLowering {
   bool IsView(size_t op) const { return DefOf(func_.ops[op].kind).is_view; }
   // A view has no schedule, every other op has one.
   const Schedule& Plan(size_t op) const {
-    LLMC_CHECK(func_.ops[op].schedule.has_value(), "lower: @" + func_.name + " has no schedule");
+    if (!func_.ops[op].schedule) Fail(DiagKind::BadSchedule, {"@" + func_.name, ""}, "a phase without a schedule");
     return *func_.ops[op].schedule;
   }
   const Type& TypeOfOperand(const Op& op, size_t i) const { return TypeOf(module_, func_, op.operands[i]); }
@@ -141,6 +141,10 @@ class FuncLowering {
     Fail(DiagKind::Unsupported, {"@" + func_.name, result},
          fmt::format("backend llvm has no kernel for {} ({}) over {}: {}", OpText(op.kind), types,
                      OverText(op.schedule->over), why));
+  }
+
+  [[noreturn]] void Unplanned(const std::string& name) const {
+    Fail(DiagKind::BadPlan, {"@" + func_.name, ""}, name + " has no offset: plan-memory has not run");
   }
 
   bool IsNone(ValueId value) const {
@@ -171,16 +175,16 @@ class FuncLowering {
     operand = Base(operand);
     if (operand.is_global) {
       const Global& global = module_.globals[static_cast<size_t>(operand.index)];
-      LLMC_CHECK(global.offset.has_value(), "lower: $" + ToText(global.name) + " has no offset");
+      if (!global.offset) Unplanned("$" + ToText(global.name));
       return {global.kind == GlobalKind::State ? kStates : kWeights, *global.offset};
     }
     const Value& value = func_.values[static_cast<size_t>(operand.index)];
     if (value.type.state >= 0) return Locate(op, Operand::OfGlobal(value.type.state));
     if (operand.index == func_.params[0]) return {kTokens, 0};
     if (!func_.returns.empty() && Base(func_.returns[0]) == operand) return {kLogits, 0};
-    LLMC_CHECK(value.at.has_value(), "lower: %" + ToText(value.name) + " has no place");
+    if (!value.at) Unplanned("%" + ToText(value.name));
     if (value.at->space == Space::None) NoKernel(op, "%" + ToText(value.name) + " has no storage");
-    LLMC_CHECK(value.at->offset >= 0, "lower: %" + ToText(value.name) + " has no offset");
+    if (value.at->offset < 0) Unplanned("%" + ToText(value.name));
     return {value.at->space == Space::Private ? kPrivate : kShared, value.at->offset};
   }
 

@@ -297,6 +297,48 @@ TEST(Plan, WhatTheBackendCannotDoIsNamed) {
   EXPECT_THROW(WritePlan(request, "/nowhere/x.plan"), UsageError);
 }
 
+// IR that verifies and claims to be planned, and isn't.
+TEST(Plan, AModuleWithoutAPlanIsRefused) {
+  const std::unique_ptr<WeightSource> weights = RandomWeights(3);
+  const Module imported = ImportTiny({});
+  const Module scheduled = Scheduled(imported);
+  const auto error = [&](auto change) -> std::string {
+    Module module = scheduled;
+    change(module);
+    const Folder folder;
+    try {
+      WritePlan(RequestFor(module, *weights), folder.File("a.plan"));
+    } catch (const std::exception& e) {
+      EXPECT_TRUE(dynamic_cast<const InputError*>(&e) != nullptr || dynamic_cast<const PlanError*>(&e) != nullptr)
+          << e.what();
+      EXPECT_TRUE(std::filesystem::is_empty(folder.File("")));
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error([](Module&) {}), "");
+  EXPECT_NE(error([&](Module& m) { m = imported; }).find("weight_bytes"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.options.Set("state_bytes", int64_t{-1}); }).find("state_bytes"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.options.Erase("context"); }).find("context"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.funcs.clear(); }).find("no functions"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.funcs[0].name = "other"; }).find("phases"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.FindFunc("decode")->ops[0].schedule.reset(); }).find("schedule"),
+            std::string::npos);
+  EXPECT_NE(error([](Module& m) {
+              for (Global& global : m.globals) global.offset.reset();
+            }).find("has no offset"),
+            std::string::npos);
+  EXPECT_NE(error([](Module& m) {
+              for (Value& value : m.funcs[0].values) {
+                if (value.at) value.at->offset = -1;
+              }
+            }).find("has no offset"),
+            std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.options.Set("weight_bytes", int64_t{64}); }).find("overlap"), std::string::npos);
+  EXPECT_NE(error([](Module& m) { m.FindFunc("decode")->dims[0].max = 3; }).find("decode takes 3 rows"),
+            std::string::npos);
+}
+
 // A failing weight source ends the compilation, whatever the threads, and leaves no file.
 class FailingWeights : public WeightSource {
  public:
