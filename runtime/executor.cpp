@@ -69,7 +69,7 @@ const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
 void Session::CheckTokens(std::span<const int32_t> tokens) const {
   if (tokens.empty()) throw PlanError("no tokens");
   if (tokens.size() > context_ - pos_) {
-    throw PlanError(Str(tokens.size()) + " tokens behind " + Str(pos_) +
+    throw PlanError(Str(tokens.size()) + " tokens" + (pos_ == 0 ? "" : " behind " + Str(pos_)) +
                     " don't fit into the context: " + Str(pos_ + tokens.size()) + " > " + Str(context_));
   }
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -3,6 +3,8 @@
 #include "runtime/npy.h"
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -29,8 +31,12 @@ std::string NpyHeader(uint64_t rows, uint64_t columns) {
 NpyWriter::NpyWriter(std::string path, uint64_t rows, uint64_t columns)
     : path_(std::move(path)), columns_(columns), rows_left_(rows) {
   struct stat info{};
-  const bool in_place = stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-  if (!in_place) temporary_ = path_ + "." + std::to_string(getpid()) + ".tmp";
+  // A rename would put a file in the place of a device, or of a link such as /dev/stdout.
+  const bool exists = stat(path_.c_str(), &info) == 0;
+  const bool in_place = exists && !S_ISREG(info.st_mode);
+  char resolved[PATH_MAX];
+  target_ = exists && realpath(path_.c_str(), resolved) != nullptr ? resolved : path_;
+  if (!in_place) temporary_ = target_ + "." + std::to_string(getpid()) + ".tmp";
   file_ = std::fopen((in_place ? path_ : temporary_).c_str(), "wbe");
   if (file_ == nullptr) {
     temporary_.clear();
@@ -62,7 +68,7 @@ void NpyWriter::Finish() {
   FILE* file = std::exchange(file_, nullptr);
   if (std::fclose(file) != 0) Fail("can't write");
   if (temporary_.empty()) return;
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail("can't rename the file into place");
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) Fail("can't rename the file into place");
   temporary_.clear();
 }
 

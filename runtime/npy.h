@@ -24,7 +24,8 @@ class NpyWriter {
   void Write(const void* bytes, size_t size);
   [[noreturn]] void Fail(const char* what) const;
 
-  std::string path_, temporary_;  // temporary_ empty: written in place
+  std::string path_, target_;  // target_: path_ without links
+  std::string temporary_;      // empty: written in place
   FILE* file_ = nullptr;
   uint64_t columns_, rows_left_;
 };

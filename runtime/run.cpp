@@ -35,6 +35,7 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
 int RunMain(const std::vector<std::string>& arguments, const ExecutableProvider& open, const RunProgram& program) {
   const uint64_t start = NowNanoseconds();
   try {
+    if (program.needs_plan && arguments.empty()) throw RunUsageError("no plan: give its file name, and -p TEXT");
     const RunOptions options = ParseRunOptions(arguments);
     if (options.help) {
       WriteOut("usage: " + program.name + (program.needs_plan ? " PLAN" : "") + " [options]\n" + RunOptionsHelp());

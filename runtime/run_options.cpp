@@ -34,6 +34,10 @@ T Number(const std::string& value, T low, T high, const char* what) {
 }
 
 uint32_t Count(const std::string& value) { return Number<uint32_t>(value, 1, 1u << 30, "a number from 1 to 2^30"); }
+std::string File(const std::string& value) {
+  if (value.empty()) WrongValue(value, "a file's name");
+  return value;
+}
 double Unit(const std::string& value) { return Number<double>(value, 0, 1, "a number from 0 to 1"); }
 
 constexpr Option kOptions[] = {
@@ -69,11 +73,11 @@ constexpr Option kOptions[] = {
     {"--ignore-eos", nullptr, "go on behind tokens that end a text",
      [](RunOptions& o, const std::string&) { o.ignore_eos = true; }},
     {"--logits", "OUT.npy", "write the prompt's last logits, f32[1, vocab], and generate nothing",
-     [](RunOptions& o, const std::string& v) { o.logits = v; }},
+     [](RunOptions& o, const std::string& v) { o.logits = File(v); }},
     {"--all-positions", nullptr, "with --logits: those of every position",
      [](RunOptions& o, const std::string&) { o.all_positions = true; }},
     {"--perplexity", "FILE", "perplexity of a text, in windows of min(512, context) tokens whose first isn't scored",
-     [](RunOptions& o, const std::string& v) { o.perplexity = v; }},
+     [](RunOptions& o, const std::string& v) { o.perplexity = File(v); }},
     {"--selftest", nullptr, "run the plan's self-test", [](RunOptions& o, const std::string&) { o.self_test = true; }},
     {"--bench", nullptr, "measure speed", [](RunOptions& o, const std::string&) { o.bench = true; }},
     {"-r", "R", "repetitions of --bench (default 5)",
@@ -102,6 +106,7 @@ void CheckTogether(const RunOptions& o) {
   if (modes == 0 && !prompt) throw RunUsageError("no prompt: give -p TEXT or --tokens IDS");
   if (o.logits && !prompt) throw RunUsageError("--logits needs -p TEXT or --tokens IDS");
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
+  if (o.json && (o.logits || o.self_test)) throw RunUsageError("--json goes with a prompt, --perplexity or --bench");
   if (o.bench && o.tokens) throw RunUsageError("--bench makes its own tokens: it takes -p N, not --tokens");
 }
 

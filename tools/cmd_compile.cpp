@@ -76,6 +76,7 @@ int CommandCompile(const CompileFlags& flags) {
   CheckBackend(flags.backend);
   if (flags.output.empty() && flags.stop_after.empty())
     throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
+  if (flags.output == "-" && flags.stop_after.empty()) throw UsageError("-o -: a plan goes into a file, not to stdout");
   const Lowered lowered = Lower(flags);
   if (lowered.stopped) {
     WriteText(flags.output.empty() ? "-" : flags.output, Print(lowered.model.module));

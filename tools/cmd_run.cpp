@@ -61,6 +61,8 @@ Executable Compile(const CompileFlags& flags, const RunOptions& run) {
 int CommandRun(const CompileFlags& flags, const std::vector<std::string>& arguments) {
   std::vector<std::string> all = arguments;
   if (IsPlanFile(flags.model.model)) {
+    if (!flags.compiling.empty())
+      throw UsageError(fmt::format("{} is for compiling, and {} is a plan", flags.compiling, flags.model.model));
     all.push_back(flags.model.model);
     if (flags.context_given) all.insert(all.end(), {"--context", std::to_string(flags.model.context)});
     if (flags.chunk_given) all.insert(all.end(), {"--chunk", std::to_string(flags.model.chunk)});

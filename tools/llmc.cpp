@@ -1,5 +1,6 @@
 // llmc: the compiler's command line. Options are parsed here and nowhere else; the commands are in tools/cmd_*.cpp.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -13,6 +14,20 @@
 namespace llmc {
 namespace {
 
+const CLI::Validator kPositive(
+    [](std::string& value) {
+      int64_t number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      const bool good = error == std::errc() && end == value.data() + value.size() && number > 0;
+      return good ? std::string() : "\"" + value + "\" isn't a number from 1 to 2^63 - 1";
+    },
+    "");
+
+// An option that may be repeated and takes one value each time, so that what follows the value is MODEL.
+CLI::Option* AddList(CLI::App& app, const char* name, std::vector<std::string>& values, const char* help) {
+  return app.add_option(name, values, help)->expected(1)->take_all()->allow_extra_args(false);
+}
+
 void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   CLI::Option* path = app.add_option("MODEL", model.model, "HF directory, config.json, GGUF file or llmc description");
   if (required) path->required();
@@ -22,14 +37,15 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_flag("--no-tokenizer", model.no_tokenizer, "leave the tokenizer out; text commands on the plan are refused");
   app.add_option("--context", model.context,
                  "positions to reserve cache for (default: the smaller of the model's maximum and 8192)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--chunk", model.chunk, "most rows of one prefill call")->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(kPositive);
+  app.add_option("--chunk", model.chunk, "most rows of one prefill call")->type_name("N")->check(kPositive);
   app.add_option("--quantize", model.quantize, "block type for float matrices")->check(CLI::IsMember({"q8_0", "q4_0"}));
   app.add_option("--kv-type", model.kv_type, "element type of the KV cache")->check(CLI::IsMember({"f16", "f32"}));
   app.add_option("--activations", model.activations,
                  "inputs of matrices (default: q8 for block types, f32 for float weights)")
       ->check(CLI::IsMember({"q8", "f32"}));
-  app.add_option("--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
+  AddList(app, "--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
 }
 
 void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
@@ -37,17 +53,17 @@ void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
   app.add_option("--backend", flags.backend, "who makes the code")->check(CLI::IsMember({"llvm", "reference"}));
   app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native")->type_name("LIST");
   app.add_option("--dump-ir", flags.dump_ir, "write the IR after each pass that changed it into DIR")->type_name("DIR");
-  app.add_option("--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");
-  app.add_option("--print-before", flags.print_before, "print the IR before PASS to stderr")->type_name("PASS");
+  AddList(app, "--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");
+  AddList(app, "--print-before", flags.print_before, "print the IR before PASS to stderr")->type_name("PASS");
   app.add_option("--stop-after", flags.stop_after, "stop after PASS and write the IR to -o or stdout")
       ->type_name("PASS");
-  app.add_option("--disable-pass", flags.disable_pass, "leave out an optional pass")->type_name("PASS");
+  AddList(app, "--disable-pass", flags.disable_pass, "leave out an optional pass")->type_name("PASS");
   app.add_flag("--remarks", flags.remarks, "say what each pass did, and what it did not and why");
   app.add_flag("--check", flags.check, "evaluate before and after each pass and compare");
   app.add_flag("--time-passes", flags.time_passes, "time of each pass to stderr");
   app.add_option("--from", flags.from, "start from this IR, with MODEL's weights and tokenizer")->type_name("FILE.ir");
   app.add_flag("--no-selftest", flags.no_selftest, "no self-test in the plan");
-  app.add_option("-j", flags.jobs, "threads of the compiler")->check(CLI::PositiveNumber);
+  app.add_option("-j", flags.jobs, "threads of the compiler")->type_name("N")->check(kPositive);
 }
 
 void NoteGiven(const CLI::App& app, CompileFlags& flags) {
@@ -56,6 +72,11 @@ void NoteGiven(const CLI::App& app, CompileFlags& flags) {
   flags.kv_type_given = app.count("--kv-type") > 0;
   flags.activations_given = app.count("--activations") > 0;
   flags.quantize_given = app.count("--quantize") > 0;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && name.starts_with("-") && name != "--context" && name != "--chunk")
+      flags.compiling = name;
+  }
 }
 
 // The arguments of `run` that are llmc-run's, taken out of `arguments`. --context and --chunk belong to the compiler
@@ -84,7 +105,7 @@ int Dispatch(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "run") run_arguments = TakeRunOptions(arguments);
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
 
-  CLI::App app("llmc: compiles language models for CPUs, ahead of time");
+  CLI::App app("llmc: compiles language models for CPUs, ahead of time", "llmc");
   app.set_version_flag("--version", std::string("llmc " LLMC_VERSION));
   app.require_subcommand(1);
 
@@ -107,7 +128,8 @@ int Dispatch(int argc, char** argv) {
   AddModelOptions(*describe_app, describe.model);
   describe_app->add_flag("--report", describe.report, "parameters, cache, multiply-adds and bytes, to stderr");
   describe_app->add_option("--prefill", describe.prefill, "rows of the prefill in the report")
-      ->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(kPositive);
 
   InspectFlags inspect;
   std::string pass;
@@ -126,6 +148,11 @@ int Dispatch(int argc, char** argv) {
   CLI::App* run_app =
       app.add_subcommand("run", "compile in memory and run; takes llmc-run's options (llmc-run --help) too");
   AddCompileOptions(*run_app, run);
+  run_app->footer("llmc-run's options:\n" + RunOptionsHelp());
+
+  const auto named = [&](const CLI::App* command) { return command->get_name() == arguments.back(); };
+  if (!arguments.empty() && !arguments.back().starts_with("-") && app.get_subcommands(named).empty())
+    throw UsageError("no command is called \"" + arguments.back() + "\" (llmc --help lists them)");
 
   try {
     app.parse(arguments);

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backends/backend.h"
 #include "ir/text.h"
@@ -173,11 +173,13 @@ std::string ReadText(const std::string& path) {
 }
 
 void WriteText(const std::string& path, const std::string& text) {
-  struct stat info{};
   const bool to_stdout = path == "-";
-  // A rename would put a file in a device's place.
-  const bool in_place = to_stdout || (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
-  const std::string written = in_place ? path : path + ".part";
+  // A rename would put a file in the place of a device, or of a link such as /dev/stdout.
+  std::error_code none;
+  const std::filesystem::file_status found = std::filesystem::status(path, none);
+  const bool in_place = to_stdout || (exists(found) && !is_regular_file(found));
+  const std::string target = is_regular_file(found) ? std::filesystem::canonical(path, none).string() : path;
+  const std::string written = in_place ? path : fmt::format("{}.{}.part", target, getpid());
   std::FILE* file = to_stdout ? stdout : std::fopen(written.c_str(), "wb");
   if (file == nullptr) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
   bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -185,7 +187,7 @@ void WriteText(const std::string& path, const std::string& text) {
   int error = errno;
   if (!to_stdout) good = std::fclose(file) == 0 && good;
   if (!in_place) {
-    if (good && std::rename(written.c_str(), path.c_str()) != 0) {
+    if (good && std::rename(written.c_str(), target.c_str()) != 0) {
       error = errno;
       good = false;
     }

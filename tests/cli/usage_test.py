@@ -1,0 +1,82 @@
+"""The command line itself: what is refused as wrong use, help, and outputs that aren't plain files."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, npy
+
+MODEL = GOLDEN / "llama-gqa2"
+
+
+class Usage(CliTest):
+    def test_an_unknown_command_is_named(self):
+        self.fails(2, LLMC, "compiel", MODEL, says="compiel")
+        self.fails(2, LLMC_RUN, says="no plan")
+
+    def test_numbers(self):
+        for value in ("0", "-1", "1e3", "ten", "", "9223372036854775808"):
+            for flag in ("--context", "--chunk"):
+                self.fails(2, LLMC, "compile", MODEL, "-o", self.folder / "m.plan", flag, value, says=[flag, f'"{value}" isn\'t a number from 1 to'])
+        self.assertFalse((self.folder / "m.plan").exists())
+
+    def test_options_that_repeat_take_one_value_each(self):
+        for before in (["--disable-pass", "fuse-qkv", "--disable-pass", "fuse-gate-up"], ["--allow-unknown", "a", "--allow-unknown", "b"]):
+            self.ok(LLMC, "compile", *before, MODEL, "-o", self.folder / "m.plan")
+        text = self.ok(LLMC, "compile", "--disable-pass", "fuse-qkv", "--disable-pass", "fuse-gate-up", MODEL, "--stop-after", "fuse-add-rms-norm").stdout
+        self.assertNotIn("wqkv", text)
+        self.fails(2, LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--disable-pass", "fuse-qkv", "fuse-gate-up", says="fuse-gate-up")
+
+    def test_help(self):
+        self.assertIn("Usage: llmc", self.ok(LLMC, "--help").stdout)
+        self.assertIn("llmc compile", self.ok(LLMC, "compile", "--help").stdout)
+        self.assertIn("--print-tokens", self.ok(LLMC, "run", "--help").stdout)
+
+    def test_run_of_a_plan_compiles_nothing(self):
+        plan = self.compile(MODEL)
+        for flags in (["--quantize", "q8_0"], ["--check"], ["-j", "2"], ["--backend", "reference"]):
+            self.fails(2, LLMC, "run", plan, "--tokens", "1", "--print-tokens", *flags, says=[flags[0], "m.plan is a plan"])
+        self.ok(LLMC, "run", plan, "--tokens", "1", "--print-tokens", "-n", 2, "--context", 8, "--chunk", 2)
+
+    def test_json_where_there_is_none(self):
+        plan = self.compile(MODEL)
+        self.fails(2, LLMC_RUN, plan, "--selftest", "--json", says="--json")
+        self.fails(2, LLMC_RUN, plan, "--tokens", "1", "--logits", self.folder / "x.npy", "--json", says="--json")
+        for flag in ("--logits", "--perplexity"):
+            self.fails(2, LLMC_RUN, plan, "--tokens", "1", flag, "", says=[flag, "a file's name"])
+
+
+class Outputs(CliTest):
+    def test_a_plan_does_not_go_to_stdout(self):
+        self.fails(2, LLMC, "compile", MODEL, "-o", "-", cwd=self.folder, says="-o -")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_links_stay_and_their_targets_are_written(self):
+        """/dev/stdout is a link: a rename over it would take it from everyone."""
+        plan = self.compile(MODEL)
+        text, logits = self.folder / "text", self.folder / "logits"
+        for target in (text, logits):
+            target.write_text("old")
+            (self.folder / f"to-{target.name}").symlink_to(target)
+        self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", self.folder / "to-text")
+        self.ok(LLMC_RUN, plan, "--tokens", "1,2", "--logits", self.folder / "to-logits")
+        self.assertTrue(text.read_text().startswith("module @"))
+        self.assertEqual(npy(logits)[1][0], 1)
+        for name in ("to-text", "to-logits"):
+            self.assertTrue((self.folder / name).is_symlink(), name)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["logits", "m.plan", "text", "to-logits", "to-text"])
+
+    def test_pipes_are_written_in_place(self):
+        plan = self.compile(MODEL)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for command in ([LLMC, "compile", MODEL, "--stop-after", "import", "-o", pipe], [LLMC_RUN, plan, "--tokens", "1", "--logits", pipe]):
+            process = subprocess.Popen([str(c) for c in command], stderr=subprocess.DEVNULL)
+            self.assertGreater(len(pathlib.Path(pipe).read_bytes()), 100)
+            self.assertEqual(process.wait(timeout=100), 0)
+            self.assertTrue(pipe.is_fifo())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
