@@ -98,7 +98,7 @@ INLINE void Linear(const LlmcContext* c, uint32_t thread, uint32_t threads, int6
   };
   const Range range = Share(tiles0 + tiles1 + tiles2, interleave ? 2 * grain : grain, over, kTiles, thread, threads);
   if (rows == 1) {
-    constexpr int kTogether = kQuantized ? 1 : 2;
+    constexpr int kTogether = kQuantized || kIsFloat<T> ? 1 : 2;
     int64_t t = range.begin;
 #pragma clang loop unroll(disable)
     for (; t + kTogether <= range.end; t += kTogether) {

@@ -20,28 +20,26 @@ struct Block {
 
 INLINE F32x16 LoadHalfAt(const uint8_t* p) { return LoadHalf(reinterpret_cast<const uint16_t*>(p)); }
 
-// Codes of k = 4g .. 4g+3, g = 0..7, of a step: f(g, codes).
-template <Type T, class F>
-INLINE void ForCodes(const uint8_t* step, F f) {
+// Codes of k = 4g .. 4g + 3, g = 0..7, of a step.
+template <Type T>
+INLINE Codes CodesAt(const uint8_t* step, int g) {
   using B = Block<T>;
   const uint8_t* codes = step + B::kCodesAt;
   if constexpr (B::kSigned) {
-#pragma clang loop unroll(full)
-    for (int g = 0; g < 8; ++g) f(g, LoadCodes(codes + 64 * g));
+    return LoadCodes(codes + 64 * g);
   } else {
-#pragma clang loop unroll(full)
-    for (int j = 0; j < 4; ++j) {
-      const Codes pair = LoadCodes(codes + 64 * j);
-      Codes lo = LowNibbles(pair), hi = HighNibbles(pair);
-      if constexpr (B::kFifth) {
-        const I32x16 bits = LoadInt(reinterpret_cast<const uint32_t*>(step + B::kFifthAt));
-        lo = OrFifthBits(lo, bits, 8 * j);
-        hi = OrFifthBits(hi, bits, 8 * j + 4);
-      }
-      f(2 * j, lo);
-      f(2 * j + 1, hi);
+    const Codes pair = LoadCodes(codes + 64 * (g / 2));
+    const Codes four = g % 2 == 0 ? LowNibbles(pair) : HighNibbles(pair);
+    if constexpr (B::kFifth) {
+      return OrFifthBits(four, LoadInt(reinterpret_cast<const uint32_t*>(step + B::kFifthAt)), 4 * g);
     }
+    return four;
   }
+}
+template <Type T, class F>
+INLINE void ForCodes(const uint8_t* step, F f) {
+#pragma clang loop unroll(full)
+  for (int g = 0; g < 8; ++g) f(g, CodesAt<T>(step, g));
 }
 
 // Signed dot of one step with one block of activations.
@@ -64,7 +62,8 @@ INLINE I32x16 StepDot(const uint8_t* step, const int8_t* a, int32_t sum) {
   return dot;
 }
 
-// Of a linear stream of weights, in bytes; multiples of 4096 are slower, their lines meet in one set of the first cache.
+// Of a linear stream of weights, in bytes; multiples of 4096 are slower, their lines meet in one set of the first
+// cache.
 constexpr int64_t kPrefetchAhead = 5120;
 INLINE void PrefetchStep(const uint8_t* step, int64_t bytes) {
 #pragma clang loop unroll(full)

@@ -1,6 +1,6 @@
 // Products of f32 rows with tiles of any weight type: per output one chain acc = fma(x[k], f32(w[k]), acc), k ascending
-// from +0. One row: two tiles at a time, so that two chains hide the latency. Many rows: six at a time against a tile
-// unpacked to f32.
+// from +0. One row: a tile of a float type, or two tiles of a block type, whose chains hide each other's latency. Many
+// rows: six at a time against a tile unpacked to f32.
 #pragma once
 #include "backends/llvm/kernels/tiles_a8.h"
 
@@ -26,92 +26,87 @@ INLINE F32x16 InRowOrder(F32x16 v) {
   return T == kF16 ? FromPairOrder(v) : v;
 }
 
-// Dequantised weights of a step of a block type: out[32][16].
+// Dequantised weights k = 4g + i of a step of a block type. Products of an f16 and a code are exact, so one FMA rounds
+// as a product and a sum do.
 template <Type T>
-INLINE void DequantizeStep(const uint8_t* step, float* out) {
+INLINE F32x16 Dequantize(const uint8_t* step, Codes w, int i) {
   using B = Block<T>;
-  const F32x16 d = LoadHalfAt(step);
-  ForCodes<T>(step, [&](int g, Codes w) {
-#pragma clang loop unroll(full)
-    for (int i = 0; i < 4; ++i) {
-      I32x16 code = B::kSigned ? SignedCodeOf(w, i) : CodeOf(w, i);
-      if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
-      F32x16 v = Mul(d, ToFloat(code));
-      if constexpr (B::kMin) v = Add(v, LoadHalfAt(step + 32));
-      Store(out + 16 * (4 * g + i), v);
-    }
-  });
+  I32x16 code = B::kSigned ? SignedCodeOf(w, i) : CodeOf(w, i);
+  if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
+  if constexpr (B::kMin) return Fma(LoadHalfAt(step), ToFloat(code), LoadHalfAt(step + 32));
+  return Mul(LoadHalfAt(step), ToFloat(code));
 }
 
 INLINE void LoadPairs(const uint8_t* p, Type type, F32x16& even, F32x16& odd) {
   type == kF16 ? LoadHalfPairs(p, even, odd) : LoadBf16Pairs(p, even, odd);
 }
 
-// How far ahead of byte `at` of each of N tiles read together to prefetch: at a tile's end the stream goes on N - 1
-// tiles later.
-template <int N>
-INLINE int64_t AheadInTiles(int64_t at, int64_t tile_bytes) {
-  return N == 1 || at + kPrefetchAhead < tile_bytes ? kPrefetchAhead : kPrefetchAhead + (N - 1) * tile_bytes;
-}
-
-// One row: k in [begin, end) of N tiles, tile_bytes apart. begin is even for 16-bit types, a multiple of 32 for block
-// types.
-template <Type T, int N>
-INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
-                    F32x16 (&acc)[N]) {
-#pragma clang loop unroll(full)
-  for (int t = 0; t < N; ++t) acc[t] = Zero();
+// One row: k in [begin, end) of a tile of a float type; begin is even for 16-bit types. Its one chain keeps up with
+// memory, and one linear stream is read faster than two.
+template <Type T>
+INLINE F32x16 GemvFloat(const uint8_t* tile, const float* x, int64_t begin, int64_t end) {
+  F32x16 acc = Zero();
   if constexpr (T == kF32) {
 #pragma clang loop unroll_count(4)
     for (int64_t k = begin; k < end; ++k) {
-      const int64_t ahead = AheadInTiles<N>(64 * k, tile_bytes);
-#pragma clang loop unroll(full)
-      for (int t = 0; t < N; ++t) {
-        const uint8_t* step = tile + t * tile_bytes + 64 * k;
-        Prefetch(step + ahead);
-        acc[t] = Fma(Splat(x[k]), Load(reinterpret_cast<const float*>(step)), acc[t]);
-      }
+      const uint8_t* step = tile + 64 * k;
+      Prefetch(step + kPrefetchAhead);
+      acc = Fma(Splat(x[k]), Load(reinterpret_cast<const float*>(step)), acc);
     }
-  } else if constexpr (kIsFloat<T>) {
+    return acc;
+  } else {
     F32x16 even, odd;
     int64_t k = begin;
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll_count(4)
     for (; k + 2 <= end; k += 2) {
-      const int64_t ahead = AheadInTiles<N>(32 * k, tile_bytes);
-#pragma clang loop unroll(full)
-      for (int t = 0; t < N; ++t) {
-        const uint8_t* step = tile + t * tile_bytes + 32 * k;
-        Prefetch(step + ahead);
-        LoadPairs(step, T, even, odd);
-        acc[t] = Fma(Splat(x[k]), even, acc[t]);
-        acc[t] = Fma(Splat(x[k + 1]), odd, acc[t]);
-      }
+      const uint8_t* step = tile + 32 * k;
+      Prefetch(step + kPrefetchAhead);
+      LoadPairs(step, T, even, odd);
+      acc = Fma(Splat(x[k]), even, acc);
+      acc = Fma(Splat(x[k + 1]), odd, acc);
     }
     if (k < end) {
-#pragma clang loop unroll(full)
-      for (int t = 0; t < N; ++t) {
-        LoadPairs(tile + t * tile_bytes + 32 * k, T, even, odd);
-        acc[t] = Fma(Splat(x[k]), even, acc[t]);
-      }
+      LoadPairs(tile + 32 * k, T, even, odd);
+      acc = Fma(Splat(x[k]), even, acc);
     }
+    return InRowOrder<T>(acc);
+  }
+}
+
+// The same for N tiles of a block type, tile_bytes apart; begin and end are multiples of 32.
+template <Type T, int N>
+INLINE void GemvBlocks(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
+                       F32x16 (&acc)[N]) {
 #pragma clang loop unroll(full)
-    for (int t = 0; t < N; ++t) acc[t] = InRowOrder<T>(acc[t]);
-  } else {
-    alignas(64) float w[N][32 * 16];
+  for (int t = 0; t < N; ++t) acc[t] = Zero();
 #pragma clang loop unroll(disable)
-    for (int64_t k = begin; k < end; k += 32) {
+  for (int64_t k = begin; k < end; k += 32) {
+    const uint8_t* step = tile + k / 32 * StepBytes<T>();
 #pragma clang loop unroll(full)
-      for (int t = 0; t < N; ++t) {
-        const uint8_t* step = tile + t * tile_bytes + k / 32 * StepBytes<T>();
-        PrefetchStep(step, StepBytes<T>());
-        DequantizeStep<T>(step, w[t]);
-      }
-#pragma clang loop unroll_count(4)
-      for (int i = 0; i < 32; ++i) {
+    for (int t = 0; t < N; ++t) PrefetchStep(step + t * tile_bytes, StepBytes<T>());
 #pragma clang loop unroll(full)
-        for (int t = 0; t < N; ++t) acc[t] = Fma(Splat(x[k + i]), Load(w[t] + 16 * i), acc[t]);
+    for (int g = 0; g < 8; ++g) {
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) {
+#pragma clang loop unroll(full)
+        for (int t = 0; t < N; ++t) {
+          const uint8_t* own = step + t * tile_bytes;
+          acc[t] = Fma(Splat(x[k + 4 * g + i]), Dequantize<T>(own, CodesAt<T>(own, g), i), acc[t]);
+        }
       }
     }
+  }
+}
+
+// N tiles, whatever their type.
+template <Type T, int N>
+INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
+                    F32x16 (&acc)[N]) {
+  if constexpr (kIsFloat<T>) {
+#pragma clang loop unroll(full)
+    for (int t = 0; t < N; ++t) acc[t] = GemvFloat<T>(tile + t * tile_bytes, x, begin, end);
+  } else {
+    GemvBlocks<T, N>(tile, tile_bytes, x, begin, end, acc);
   }
 }
 
@@ -142,7 +137,10 @@ INLINE void UnpackF32(const uint8_t* steps, int64_t count, PanelF32& panel) {
     for (int64_t k = 0; k < count; k += 32) {
       const uint8_t* step = steps + k / 32 * StepBytes<T>();
       PrefetchStep(step, StepBytes<T>());
-      DequantizeStep<T>(step, panel.w + 16 * k);
+      ForCodes<T>(step, [&](int g, Codes w) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < 4; ++i) Store(panel.w + 16 * (k + 4 * g + i), Dequantize<T>(step, w, i));
+      });
     }
   }
 }
