@@ -110,6 +110,11 @@ Manifest ManifestOf(const PlanRequest& request) {
   return manifest;
 }
 
+void Report(const PlanRequest& request, std::string_view stage, double done) {
+  if (request.progress) request.progress(stage, done);
+}
+
+#ifdef LLMC_WITH_LLVM
 std::vector<std::string> TargetNames(const std::string& list) {
   std::vector<std::string> names;
   for (size_t begin = 0; begin <= list.size();) {
@@ -120,11 +125,6 @@ std::vector<std::string> TargetNames(const std::string& list) {
   return names;
 }
 
-void Report(const PlanRequest& request, std::string_view stage, double done) {
-  if (request.progress) request.progress(stage, done);
-}
-
-#ifdef LLMC_WITH_LLVM
 std::vector<Target> Targets(const PlanRequest& request) {
   std::vector<Target> targets;
   for (const std::string& name : TargetNames(request.targets)) {

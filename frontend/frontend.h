@@ -57,4 +57,7 @@ Model LoadModel(const ModelOptions& options);
 std::string DescribeModel(const ModelOptions& options);
 std::string ReportModel(const ModelOptions& options, int64_t prefill);
 
+// "presets HASH", over the presets and lists of keys that are built in: part of a plan's build id.
+std::string FrontendBuildId();
+
 }  // namespace llmc

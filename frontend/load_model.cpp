@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include "frontend/build_module.h"
+#include "frontend/embedded.h"
 #include "frontend/file.h"
 #include "frontend/frontend.h"
 #include "frontend/generation.h"
 #include "frontend/model_source.h"
 #include "frontend/report.h"
 #include "frontend/tokenizer.h"
+#include "runtime/plan_hash.h"
 
 namespace llmc {
 namespace {
@@ -114,6 +116,12 @@ std::string ReportModel(const ModelOptions& options, int64_t prefill) {
   OpenedModel m = OpenModel(options, NoWeights::Allow);
   Module module = BuildModule(m.description, m.weights, OptionsOf(options, m));
   return ReportText(m.description, FiguresOf(m.description, m.weights, module, prefill));
+}
+
+std::string FrontendBuildId() {
+  Xxh3 hash;
+  for (const EmbeddedFile& file : EmbeddedFiles()) hash.Update(file.text.data(), file.text.size());
+  return fmt::format("presets {:016x}", hash.Digest());
 }
 
 }  // namespace llmc

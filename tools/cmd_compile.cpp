@@ -59,6 +59,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
   request.targets = flags.target_cpu;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
+  request.build_id = FrontendBuildId();
   request.import_ir = lowered.import_text;
   request.final_ir = Print(model.module);
   request.tokenizer = model.tokenizer;

@@ -53,9 +53,30 @@ class Reproducible(CliTest):
             self.fails(2, LLMC, "compile", MODEL, "--from", late, *flags, "-o", self.folder / "x.plan", says=["contradicts", flags[0]])
         self.assertFalse((self.folder / "x.plan").exists())
         self.assertEqual(self.ok(LLMC, "compile", MODEL, "--from", late, "--stop-after", "pack-weights").stdout, late.read_text())
-        for after in ("", "after = [1], ", "after = nothing, "):
+        for after in ("", "after = [1], "):
             ir.write_text("module @m {" + after + "context = 4}\n")
             self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", self.folder / "x.plan", says=["import.ir:1", "after"])
+
+    def test_from_needs_the_model_of_its_ir(self):
+        out, ir = self.folder / "x.plan", self.folder / "import.ir"
+        self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", ir)
+        text = ir.read_text()
+        self.fails(1, LLMC, "compile", MODEL, "--from", self.folder / "missing.ir", "-o", out, says=["missing.ir", "[FileError]"])
+        self.fails(1, LLMC, "compile", MODEL, "--dump-ir", ir / "x", "-o", out, says=["import.ir/x", "[FileError]"])
+        ir.write_text(text.replace("$embed", "$table"))
+        self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", out, says=["import.ir:3", "$table", "[UnknownName]"])
+        ir.write_text(text.replace("$embed : f16", "$embed : bf16"))
+        self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", out, says=["import.ir:3", "bf16[96, 32]", "[TypeMismatch]"])
+        ir.write_text(text.replace("after = import", "after = nothing"))
+        self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", out, says=["import.ir:1", "[BadAttribute]"])
+        self.assertFalse(out.exists())
+
+    def test_what_is_not_there_is_named(self):
+        self.fails(1, LLMC, "tokenize", MODEL, "-p", "text", says=["llama-gqa2", "[Unsupported]"])
+        large = self.folder / "large.ir"
+        large.touch()
+        os.truncate(large, (256 << 20) + 1)
+        self.fails(1, LLMC, "opt", large, says=["large.ir", "268435456", "[TooLarge]"])
 
     def test_check_holds(self):
         self.compile(MODEL, "m.plan", "--check", "--quantize", "q8_0")
@@ -96,6 +117,7 @@ class Printing(CliTest):
     def test_inspect(self):
         plan = self.compile(MODEL)
         self.assertIn("phase        decode 1..1 rows", self.ok(LLMC, "inspect", plan).stdout)
+        self.assertRegex(self.ok(LLMC, "inspect", plan).stdout, r"\nbuild        llmc \S+, LLVM 19\S*, kernels x86-64-v3 [0-9a-f]{16}, presets [0-9a-f]{16}\n")
         self.ok(LLMC, "inspect", plan, "--verify")
         self.assertIn("after = plan-memory", self.ok(LLMC, "inspect", plan, "--ir").stdout)
         self.assertIn("after = import", self.ok(LLMC, "inspect", plan, "--ir", "import").stdout)

@@ -1,4 +1,4 @@
-if(TARGET llmc)
+if(TARGET llmc AND LLMC_LLVM)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*_test.py)
   foreach(script ${scripts})

@@ -284,6 +284,7 @@ TEST(Plan, WhatTheBackendCannotDoIsNamed) {
     FAIL() << "compiled";
   } catch (const InputError& error) {
     const std::string text = error.what();
+    EXPECT_EQ(error.diag().kind, DiagKind::Unsupported);
     EXPECT_NE(text.find("backend llvm has no kernel for linear (f32["), std::string::npos) << text;
     EXPECT_NE(text.find("over rows"), std::string::npos) << text;
   }

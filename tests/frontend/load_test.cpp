@@ -251,9 +251,11 @@ TEST(Load, Quantize) {
   std::string text = Print(loader.Load().module);
   EXPECT_NE(text.find("const $b{i}.wq_q8_0 : q8_0[64, 64] = quantize $b{i}.wq"), std::string::npos) << text;
   EXPECT_NE(text.find("activations = q8"), std::string::npos) << text;
+  EXPECT_NE(text.find("quantize = q8_0"), std::string::npos) << text;
   // Rows of 40 are no whole blocks: that matrix stays, and llmc says so.
   EXPECT_EQ(text.find("w_down_q8_0"), std::string::npos) << text;
   ASSERT_EQ(loader.warnings.size(), 2U);
+  EXPECT_EQ(loader.warnings[0].kind, DiagKind::ConstraintViolated);
   EXPECT_NE(loader.warnings[0].message.find("rows of 40 elements"), std::string::npos);
 }
 

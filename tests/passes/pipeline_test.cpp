@@ -267,6 +267,29 @@ TEST(Wrapper, RefusesWrongNames) {
   }
 }
 
+TEST(Wrapper, RemarksNameTheirPass) {
+  std::vector<Diag> remarks;
+  Module module = Import({});
+  PipelineOptions options;
+  options.passes = {"fuse-qkv"};
+  RunPipeline(module, {test::TestKernels(), [&](const Diag& diag) { remarks.push_back(diag); }}, options);
+  ASSERT_FALSE(remarks.empty());
+  for (const Diag& diag : remarks) {
+    EXPECT_EQ(diag.kind, DiagKind::PassRemark);
+    EXPECT_EQ(diag.severity, Severity::Remark);
+    EXPECT_EQ(diag.message.find("fuse-qkv: "), 0U) << diag.message;
+  }
+}
+
+TEST(Wrapper, StopsAtAPassThatIsLeftOut) {
+  Module module = Import({});
+  PipelineOptions options;
+  options.disabled = {"fuse-qkv"};
+  options.stop_after = "fuse-qkv";
+  RunPipeline(module, {}, options);
+  EXPECT_EQ(module.options.Ident("after"), "canonicalize");
+}
+
 TEST(Wrapper, EveryPassHasATextTest) {
   for (const PassInfo& pass : AllPasses()) {
     std::string name(pass.name);

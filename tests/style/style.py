@@ -34,5 +34,17 @@ for path in [root / "README.md", *(p for f in folders for p in (root / f).rglob(
                 bad.append(f"{path.relative_to(root)}: no such file: {link}")
 top = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "build", *folders}
 bad += [f"{path.name}: not part of the top level" for path in root.iterdir() if path.name not in top and not path.name.startswith(".")]
+tests_of = {
+    "ir": ["ir"],
+    "frontend": ["frontend", "tokenizer", "golden"],
+    "passes": ["passes"],
+    "backends": ["backends", "e2e"],
+    "tools": ["cli"],
+}
+for layer, suites in tests_of.items():
+    tests = "".join(p.read_text() for suite in suites for p in sorted((root / "tests" / suite).rglob("*")) if p.suffix in {".cpp", ".py", ".llmc"})
+    made = {kind for p in (root / layer).rglob("*.cpp") for kind in re.findall(r"DiagKind::(\w+)", p.read_text())}
+    for kind in sorted(kind for kind in made if not re.search(rf"\b{kind}\b", tests)):
+        bad.append(f"{layer}: no test of {', '.join(suites)} names the diagnostic {kind}")
 print("\n".join(bad) or "style: nothing to say")
 sys.exit(bool(bad))

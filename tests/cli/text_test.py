@@ -1,0 +1,75 @@
+"""Text in, text out, with the model in this repository; and what its machine code is made for."""
+import re
+import shutil
+import subprocess
+import unittest
+
+from harness import LLMC, LLMC_RUN, TINY, CliTest
+
+GREEDY = ("--temp", "0", "-n", "8")
+
+
+class Text(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile(TINY)
+
+    def text(self, *flags):
+        return self.ok(LLMC_RUN, self.plan, *flags).stdout
+
+    def test_run_is_llmc_run_is_reference(self):
+        expected = self.text("-p", "7+12=", *GREEDY)
+        self.assertEqual(expected, "19\n")
+        for command in ([LLMC, "run", self.plan], [LLMC, "run", TINY], [LLMC, "run", TINY, "--backend", "reference"]):
+            self.assertEqual(self.ok(*command, "-p", "7+12=", *GREEDY).stdout, expected)
+
+    def test_a_drawn_seed_is_printed_and_repeats(self):
+        """CASES E13."""
+        flags = ("-p", "Once upon a time", "-n", "40", "--temp", "1.5")
+        first = self.ok(LLMC_RUN, self.plan, *flags)
+        seed = re.match(r"seed (\d+)\n", first.stderr).group(1)
+        self.assertEqual(self.text(*flags, "--seed", seed, "-t", "3"), first.stdout)
+
+    def test_prompts_of_nothing_and_of_blanks(self):
+        """CASES E14: the model has no BOS, so an empty prompt is an error; blanks are a prompt like any other; -n 0 prints nothing."""
+        self.fails(1, LLMC_RUN, self.plan, "-p", "", says="empty prompt")
+        for blanks in (" ", "\n", " \t\r\n"):
+            ids = self.ok(LLMC, "tokenize", self.plan, "-p", blanks).stdout.strip()
+            self.assertEqual(self.text("-p", blanks, *GREEDY), self.text("--tokens", ids, *GREEDY))
+        self.assertEqual(self.text("-p", "7+12=", "-n", "0"), "")
+
+    def test_tokenize_takes_plans_and_models(self):
+        for text in ("7+12=", "Once upon a time, a tiny cat", "caf\u00e9 \U0001f917 \u4f60\u597d"):
+            self.assertEqual(self.ok(LLMC, "tokenize", self.plan, "-p", text).stdout, self.ok(LLMC, "tokenize", TINY, "-p", text).stdout)
+
+    def test_perplexity(self):
+        """What the model saw in training is far likelier than the same letters backwards."""
+        story = "12+7=19\n3+4=7\n" * 8
+        for name, text in (("forward", story), ("backward", story[::-1])):
+            (self.folder / name).write_text(text)
+        forward, backward = (float(self.text("--perplexity", self.folder / name)) for name in ("forward", "backward"))
+        self.assertLess(forward * 2, backward)
+        self.assertEqual(float(self.text("--perplexity", self.folder / "forward", "-t", "3")), forward)
+
+    def test_without_a_tokenizer_ids_still_work(self):
+        ids = self.ok(LLMC, "tokenize", self.plan, "-p", "7+12=").stdout.strip()
+        expected = self.text("--tokens", ids, *GREEDY, "--print-tokens")
+        self.plan = self.compile(TINY, "bare.plan", "--no-tokenizer")
+        self.assertEqual(self.text("--tokens", ids, *GREEDY, "--print-tokens"), expected)
+        for flags in (["-p", "7+12="], ["--tokens", ids], ["--perplexity", TINY / "README.md"]):
+            self.fails(1, LLMC_RUN, self.plan, *flags, says="no tokenizer")
+
+    def test_code_keeps_to_its_target(self):
+        """CASES F01: x86-64-v3 has no 512-bit registers, whatever CPU compiles."""
+        if not shutil.which("objdump"):
+            self.skipTest("needs objdump")
+        size, offset = re.search(r"section +code +(\d+) bytes at (\d+)", self.ok(LLMC, "inspect", self.plan).stdout).groups()
+        code = self.folder / "code"
+        code.write_bytes(self.plan.read_bytes()[int(offset):int(offset) + int(size)])
+        text = subprocess.run(["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", code], capture_output=True, text=True, check=True).stdout
+        self.assertIn("ymm", text)
+        self.assertNotIn("zmm", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
