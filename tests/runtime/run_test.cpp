@@ -269,7 +269,10 @@ TEST(Run, BenchAndJson) {
 TEST(Run, WrongUseIsStatus2) {
   const HashModel model;
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
-      {{}, "no prompt"},
+      {{}, "no plan"},
+      {{"a"}, "no prompt"},
+      {{"a", "--selftest", "--json"}, "--json goes with"},
+      {{"a", "-p", "x", "--logits", ""}, "a file's name"},
       {{"--tokens", "1"}, "no plan"},
       {{"a", "b", "--tokens", "1"}, "\"b\" is too much"},
       {{"a", "--frobnicate"}, "--frobnicate isn't known"},
