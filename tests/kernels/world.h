@@ -152,7 +152,7 @@ class Call {
       for (uint32_t threads = 1; threads <= World::kThreads; threads += table == NativeKernels() ? 1 : 2) {
         World world = before;
         Run(table, world, threads);
-        for (int space : {kWeights, kShared, kStates, kLogits}) {
+        for (const long space : {kWeights, kShared, kStates, kLogits}) {
           const Bytes &got = world.spaces_[space], &want = expected.spaces_[space];
           ASSERT_EQ(got.size, want.size);
           if (got.size == 0 || std::memcmp(got.data(), want.data(), got.size) == 0) continue;
