@@ -318,12 +318,14 @@ TEST(Plan, AModuleWithoutAPlanIsRefused) {
     return "";
   };
   EXPECT_EQ(error([](Module&) {}), "");
-  EXPECT_NE(error([&](Module& m) { m = imported; }).find("weight_bytes"), std::string::npos);
+  const std::string unplanned = error([&](Module& m) { m = imported; });
+  EXPECT_NE(unplanned.find("weight_bytes"), std::string::npos) << unplanned;
+  EXPECT_NE(unplanned.find("[BadPlan]"), std::string::npos) << unplanned;
   EXPECT_NE(error([](Module& m) { m.options.Set("state_bytes", int64_t{-1}); }).find("state_bytes"), std::string::npos);
   EXPECT_NE(error([](Module& m) { m.options.Erase("context"); }).find("context"), std::string::npos);
   EXPECT_NE(error([](Module& m) { m.funcs.clear(); }).find("no functions"), std::string::npos);
   EXPECT_NE(error([](Module& m) { m.funcs[0].name = "other"; }).find("phases"), std::string::npos);
-  EXPECT_NE(error([](Module& m) { m.FindFunc("decode")->ops[0].schedule.reset(); }).find("schedule"),
+  EXPECT_NE(error([](Module& m) { m.FindFunc("decode")->ops[0].schedule.reset(); }).find("[BadSchedule]"),
             std::string::npos);
   EXPECT_NE(error([](Module& m) {
               for (Global& global : m.globals) global.offset.reset();
