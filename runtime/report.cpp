@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <fcntl.h>
+
 #include "runtime/plan_error.h"
 
 namespace llmc {
@@ -28,6 +30,12 @@ std::string Quoted(std::string_view text) {
 }
 
 }  // namespace
+
+void OpenStandardStreams() {
+  // open takes the lowest free number.
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
+}
 
 void WriteOut(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

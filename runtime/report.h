@@ -6,6 +6,10 @@
 
 namespace llmc {
 
+// For the start of a program: a standard stream that is closed is held open (and refuses writes), so that no file that
+// is opened later gets its number and with it what is meant for stdout or stderr.
+void OpenStandardStreams();
+
 // Writes to stdout and flushes; throws PlanError when that fails.
 void WriteOut(std::string_view text);
 

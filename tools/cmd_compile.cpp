@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "ir/text.h"
+#include "tools/note.h"
 #include "tools/plan_request.h"
 
 namespace llmc {
@@ -30,12 +31,12 @@ class Stages {
       percent_ = -1;
     }
     const int percent = static_cast<int>(done * 100);
-    if (show_ && percent != percent_) fmt::print(stderr, "\r{:<12} {:3}%", stage, percent);
+    if (show_ && percent != percent_) Note("\r{:<12} {:3}%", stage, percent);
     if (show_) std::fflush(stderr);
     if (done >= 1 && percent_ < 100) {
       if (time_)
-        fmt::print(stderr, "{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
-                   std::chrono::duration<double, std::milli>(now - begin_).count());
+        Note("{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
+             std::chrono::duration<double, std::milli>(now - begin_).count());
       begin_ = now;
     }
     percent_ = percent;
@@ -87,7 +88,7 @@ int CommandCompile(const CompileFlags& flags) {
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
   const PlanRequest request = RequestOf(flags, lowered);
   const uint64_t size = WritePlan(request, flags.output);
-  fmt::print(stderr, "{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size);
+  Note("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tools/cli.h"
 #include "tools/lowering.h"
+#include "tools/note.h"
 
 namespace llmc {
 
@@ -10,7 +11,7 @@ int CommandDescribe(const DescribeFlags& flags) {
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
   WriteText("-", DescribeModel(options));
-  if (flags.report) fmt::print(stderr, "{}", ReportModel(options, flags.prefill));
+  if (flags.report) Note("{}", ReportModel(options, flags.prefill));
   return 0;
 }
 

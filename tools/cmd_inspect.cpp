@@ -7,6 +7,7 @@
 #include "runtime/plan.h"
 #include "tools/cli.h"
 #include "tools/lowering.h"
+#include "tools/note.h"
 
 namespace llmc {
 namespace {
@@ -69,7 +70,7 @@ int CommandInspect(const InspectFlags& flags) {
   const PlanFile plan(flags.plan);
   if (flags.verify) {
     plan.VerifyAll(MakeSha256);
-    fmt::print(stderr, "{}: every section has its SHA-256\n", flags.plan);
+    Note("{}: every section has its SHA-256\n", flags.plan);
   }
   if (flags.ir)
     PrintIrAfter(plan, *flags.ir);

@@ -10,6 +10,7 @@
 #include "ir/interpreter.h"
 #include "runtime/loader.h"
 #include "runtime/run.h"
+#include "tools/note.h"
 #include "tools/plan_request.h"
 
 namespace llmc {
@@ -29,7 +30,7 @@ Executable Compile(const CompileFlags& flags, const RunOptions& run) {
   if (!memory->lowered.model.weights) throw UsageError("run needs weights");
   const PlanRequest request = RequestOf(flags, memory->lowered);
   memory->plan = std::make_unique<MemoryPlan>(request);
-  if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r");
+  if (isatty(STDERR_FILENO)) Note("\r");
 
   Executable executable;
   executable.manifest = std::shared_ptr<const Manifest>(memory, &memory->plan->manifest());

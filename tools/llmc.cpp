@@ -1,13 +1,18 @@
 // llmc: the compiler's command line. Options are parsed here and nowhere else; the commands are in tools/cmd_*.cpp.
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
 #include "runtime/plan_error.h"
+#include "runtime/report.h"
 #include "runtime/run_options.h"
 #include "tools/cli.h"
 
@@ -175,8 +180,13 @@ int Dispatch(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
+  OpenStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error like any other
   try {
-    return Dispatch(argc, argv);
+    const int status = Dispatch(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    std::fprintf(stderr, "llmc: stdout: can't write: %s\n", std::strerror(errno));
+    return std::max(status, 1);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "llmc: %s\n", error.what());
     return 2;
@@ -191,6 +201,9 @@ int Main(int argc, char** argv) {
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "llmc: out of memory\n");
+    return 1;
+  } catch (const std::system_error& error) {  // a full disk behind stdout, no more threads
+    std::fprintf(stderr, "llmc: %s\n", error.what());
     return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "llmc: internal error: %s\n", error.what());

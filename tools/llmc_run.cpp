@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "runtime/loader.h"
+#include "runtime/report.h"
 #include "runtime/run.h"
 
 int main(int argc, char** argv) {
+  llmc::OpenStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error like any other
   try {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -17,6 +17,7 @@
 #include "ir/verify.h"
 #include "passes/check.h"
 #include "runtime/plan_layout.h"
+#include "tools/note.h"
 
 namespace llmc {
 namespace {
@@ -27,8 +28,8 @@ bool Wants(const std::vector<std::string>& names, std::string_view pass) {
 }
 
 void PrintIr(const std::string& when, const Module& module, bool changed) {
-  fmt::print(stderr, "# {}{}\n", when, changed ? "" : ": no change");
-  if (changed) fmt::print(stderr, "{}", Print(module));
+  Note("# {}{}\n", when, changed ? "" : ": no change");
+  if (changed) Note("{}", Print(module));
 }
 
 // One numbered file a pass that changed something: 00-import.ir, 01-canonicalize.ir, ... Each is input for --from.
@@ -141,9 +142,11 @@ std::vector<std::string> Remaining(const Module& module) {
 
 }  // namespace
 
-void PrintDiag(const Diag& diag) { fmt::print(stderr, "{}\n", ToText(diag)); }
+void PrintDiag(const Diag& diag) { Note("{}\n", ToText(diag)); }
 
 bool IsPlanFile(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return false;  // opening a pipe would wait for a writer
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   char magic[sizeof kPlanMagic];
   return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
@@ -193,7 +196,7 @@ void WriteText(const std::string& path, const std::string& text) {
     }
     if (!good) std::remove(written.c_str());
   }
-  if (!good) Fail(DiagKind::FileError, {path, ""}, std::strerror(error));
+  if (!good) Fail(DiagKind::FileError, {to_stdout ? "stdout" : path, ""}, std::strerror(error));
 }
 
 Lowered Lower(const CompileFlags& given) {
@@ -209,15 +212,14 @@ Lowered Lower(const CompileFlags& given) {
   const auto start = std::chrono::steady_clock::now();
   lowered.model = LoadModel(options);
   if (flags.time_passes)
-    fmt::print(stderr, "{:<24} {:8.3f} ms\n", "import",
-               std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    Note("{:<24} {:8.3f} ms\n", "import",
+         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   Module& module = lowered.model.module;
   if (!flags.from.empty()) CheckFrom(from, module, flags);
   if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
   lowered.import_text = Print(module);
   if (!flags.from.empty()) module = std::move(from);
-  if (!flags.context_given && flags.from.empty())
-    fmt::print(stderr, "context: {} positions\n", module.options.Int("context"));
+  if (!flags.context_given && flags.from.empty()) Note("context: {} positions\n", module.options.Int("context"));
 
   PipelineOptions pipeline;
   pipeline.file = flags.from.empty() ? flags.model.model : flags.from;
@@ -245,8 +247,7 @@ Lowered Lower(const CompileFlags& given) {
     if (Wants(flags.print_before, pass.name)) PrintIr(fmt::format("before {}", pass.name), now, true);
   };
   pipeline.after = [&](const PassInfo& pass, const Module& now, bool changed, double seconds) {
-    if (flags.time_passes)
-      fmt::print(stderr, "{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)");
+    if (flags.time_passes) Note("{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)");
     if (Wants(flags.print_after, pass.name)) PrintIr(fmt::format("after {}", pass.name), now, changed);
     if (dump) dump->Write(std::string(pass.name), now, changed);
     if (check) check->After(pass, now);

@@ -1,11 +1,12 @@
 """The command line itself: what is refused as wrong use, help, and outputs that aren't plain files."""
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import unittest
 
-from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, npy
+from harness import GOLDEN, LLMC, LLMC_RUN, TINY, CliTest, npy
 
 MODEL = GOLDEN / "llama-gqa2"
 
@@ -76,6 +77,42 @@ class Outputs(CliTest):
             self.assertGreater(len(pathlib.Path(pipe).read_bytes()), 100)
             self.assertEqual(process.wait(timeout=100), 0)
             self.assertTrue(pipe.is_fifo())
+
+    def test_a_full_stdout_is_an_error_everywhere(self):
+        plan = self.compile(MODEL)
+        for command in (["--help"], ["--version"], ["opt", "--list-passes"], ["inspect", plan], ["inspect", plan, "--ir"], ["describe", MODEL],
+                        ["tokenize", TINY, "-p", "abc"], ["compile", MODEL, "--stop-after", "import"]):
+            with self.subTest(command=command), open("/dev/full", "w") as full:
+                result = subprocess.run([LLMC, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn("stdout", result.stderr)
+
+    def test_stderr_may_be_full_or_closed(self):
+        plan = self.compile(MODEL)
+        flags = ["--remarks", "--time-passes", "--print-after", "all"]
+        with open("/dev/full", "w") as full:
+            for i, options in enumerate(({"stderr": full}, {"preexec_fn": lambda: [os.close(fd) for fd in (0, 1, 2)]})):
+                again, logits = self.folder / f"{i}.plan", self.folder / f"{i}.npy"
+                self.assertEqual(subprocess.run([LLMC, "compile", MODEL, "-o", again, *flags], **options).returncode, 0)
+                self.assertEqual(again.read_bytes(), plan.read_bytes())
+                self.assertEqual(subprocess.run([LLMC_RUN, plan, "--tokens", "1", "--logits", logits], **options).returncode, 0)
+                self.assertEqual(npy(logits)[1][0], 1)
+            self.assertEqual(subprocess.run([LLMC, "describe", MODEL, "--report"], stderr=full, stdout=subprocess.DEVNULL).returncode, 0)
+
+    def test_over_the_file_size_limit(self):
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
+        for command in (["compile", MODEL, "-o", self.folder / "m.plan"], ["compile", MODEL, "--stop-after", "import", "-o", self.folder / "m.ir"],
+                        ["compile", MODEL, "-o", self.folder / "m.plan", "--dump-ir", self.folder / "ir"]):
+            self.fails(1, LLMC, *command, says="File too large", **limit)
+        self.assertEqual([p for p in self.folder.rglob("*") if p.is_file()], [])
+
+    def test_models_that_are_pipes(self):
+        """Nothing waits for a writer."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for command in ([LLMC, "compile", pipe, "-o", self.folder / "m.plan"], [LLMC, "run", pipe, "-p", "a"], [LLMC, "tokenize", pipe, "-p", "a"],
+                        [LLMC, "inspect", pipe], [LLMC_RUN, pipe, "-p", "a"]):
+            self.fails(1, *command, says="not a regular file")
 
 
 if __name__ == "__main__":
