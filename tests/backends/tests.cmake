@@ -1,4 +1,4 @@
-# Bitcode for the tests of code generation: kernels that work, and some that must be refused.
+# Bitcode for the tests of code generation: kernels that work, and some that must be refused; and the kernels' own, from another folder.
 if(LLMC_LLVM AND TARGET backends_test)
   set(bitcode "")
   foreach(name kernels broken_call broken_builtin broken_table)
@@ -9,4 +9,7 @@ if(LLMC_LLVM AND TARGET backends_test)
   add_custom_target(backends_test_bitcode DEPENDS ${bitcode})
   add_dependencies(backends_test backends_test_bitcode)
   target_compile_definitions(backends_test PRIVATE LLMC_TEST_BITCODE="${CMAKE_BINARY_DIR}/test_")
+  list(JOIN LLMC_KERNEL_FLAGS "|" flags)
+  add_test(NAME bitcode_anywhere COMMAND ${CMAKE_COMMAND} "-DROOT=${CMAKE_SOURCE_DIR}" "-DCXX=${LLMC_KERNEL_CXX}" "-DFLAGS=${flags}|-march=x86-64-v3"
+    "-DBITCODE=${LLMC_KERNELS_V3}" "-DWORK=${CMAKE_BINARY_DIR}/bitcode_anywhere" -P ${CMAKE_SOURCE_DIR}/tests/backends/anywhere.cmake)
 endif()

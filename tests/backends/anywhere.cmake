@@ -1,0 +1,17 @@
+# The kernels' bitcode doesn't depend on the folder: compiled from a copy of its sources it has the bytes of the build's, so plans don't depend on it either.
+# ROOT: source tree. CXX and FLAGS (|-separated): the build's command. BITCODE: what the build made. WORK: a folder for the copy.
+cmake_minimum_required(VERSION 3.24)
+set(copy "${WORK}/another folder")
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${copy}/runtime")
+file(COPY "${ROOT}/backends" "${ROOT}/ir" DESTINATION "${copy}")
+file(COPY "${ROOT}/runtime/context.h" DESTINATION "${copy}/runtime")
+string(REPLACE "|" ";" flags "${FLAGS}")
+list(TRANSFORM flags REPLACE "^-ffile-prefix-map=.*" "-ffile-prefix-map=${copy}=.")
+execute_process(COMMAND "${CXX}" ${flags} -c -emit-llvm backends/llvm/kernels/kernels.cpp -o "${WORK}/copy.bc" WORKING_DIRECTORY "${copy}" COMMAND_ERROR_IS_FATAL ANY)
+file(SHA256 "${BITCODE}" expected)
+file(SHA256 "${WORK}/copy.bc" actual)
+file(REMOVE_RECURSE "${WORK}")
+if(NOT expected STREQUAL actual)
+  message(FATAL_ERROR "the kernels' bitcode from another folder differs")
+endif()
