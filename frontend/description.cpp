@@ -182,7 +182,7 @@ void Complete(Description& d, const std::string& file) {
   for (auto& [name, block] : d.blocks) {
     check.at = d.blocks.size() == 1 ? "" : fmt::format("block {}: ", name);
     check.Require(std::isfinite(block.norm.eps) && block.norm.eps >= 0 && block.norm.eps < 1,
-                  "norm.eps is {}, must be 0 to 1", block.norm.eps);
+                  "norm.eps is {}, must be at least 0 and below 1", block.norm.eps);
     check.Attention(block.attention, d.model.d_model);
     check.Position(block.position, block.attention.d_head, d.model.max_context);
     check.Size("ffn.d_ff", block.ffn.d_ff, kMaxWidth);

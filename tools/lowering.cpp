@@ -73,32 +73,46 @@ Module ReadModule(const std::string& file) {
 // module.
 void TakeOptions(const Module& from, CompileFlags& flags) {
   ModelOptions& model = flags.model;
-  const auto take = [&]<typename T>(const char* option, bool given, T& value) {
+  const auto take = [&]<typename T>(const char* option, bool given, T& value, auto allows) {
     const AttrValue* said = given ? nullptr : from.options.Find(option);
-    if (const T* known = said == nullptr ? nullptr : std::get_if<T>(said)) value = *known;
+    const T* known = said == nullptr ? nullptr : std::get_if<T>(said);
+    if (known != nullptr && allows(*known)) value = *known;  // CheckFrom reports what isn't allowed
   };
-  take("context", flags.context_given, model.context);
-  take("chunk", flags.chunk_given, model.chunk);
-  take("kv_type", flags.kv_type_given, model.kv_type);
-  take("activations", flags.activations_given, model.activations);
-  take("quantize", flags.quantize_given, model.quantize);
+  const auto positive = [](int64_t value) { return value > 0; };
+  const auto one_of = [](std::string_view a, std::string_view b) {
+    return [=](std::string_view value) { return value == a || value == b; };
+  };
+  take("context", flags.context_given, model.context, positive);
+  take("chunk", flags.chunk_given, model.chunk, positive);
+  take("kv_type", flags.kv_type_given, model.kv_type, one_of("f16", "f32"));
+  take("activations", flags.activations_given, model.activations, one_of("q8", "f32"));
+  take("quantize", flags.quantize_given, model.quantize, one_of("q8_0", "q4_0"));
   int64_t seed = -1;
-  take("random", !model.weights.empty() || model.no_weights, seed);
+  take("random", !model.weights.empty() || model.no_weights, seed, [](int64_t value) { return value >= 0; });
   if (seed >= 0) model.weights = fmt::format("random:{}", seed);
 }
 
 // The module of --from goes with MODEL as it was imported with the command line's options: each option that import
-// records is the same, and each weight is one of the model's, of the same type.
-void CheckFrom(const Module& module, const Module& imported, const CompileFlags& flags) {
-  constexpr std::pair<const char*, const char*> kOptions[] = {
-      {"context", "--context"},         {"chunk", "--chunk"},       {"kv_type", "--kv-type"},
-      {"activations", "--activations"}, {"quantize", "--quantize"}, {"random", "--weights"}};
-  for (const auto& [option, flag] : kOptions) {
+// records is the same, and each weight is one of the model's, of the same type. What differs although the command line
+// leaves it open (`given` is the command line) is the module's fault.
+void CheckFrom(const Module& module, const Module& imported, const CompileFlags& flags, const CompileFlags& given) {
+  const struct {
+    const char *option, *flag;
+    bool given;
+  } options[] = {
+      {"context", "--context", given.context_given},    {"chunk", "--chunk", given.chunk_given},
+      {"kv_type", "--kv-type", given.kv_type_given},    {"activations", "--activations", given.activations_given},
+      {"quantize", "--quantize", given.quantize_given}, {"random", "--weights", !given.model.weights.empty()}};
+  for (const auto& [option, flag, on_command_line] : options) {
     if (flags.model.no_weights && std::string_view(option) == "random") continue;
     const AttrValue *has = module.options.Find(option), *wanted = imported.options.Find(option);
-    if (has == nullptr ? wanted != nullptr : wanted == nullptr || *has != *wanted)
+    if (has == nullptr ? wanted == nullptr : wanted != nullptr && *has == *wanted) continue;
+    if (on_command_line)
       throw UsageError(
           fmt::format("{} contradicts {}: {} is {}, there {}", flag, flags.from, option, Said(wanted), Said(has)));
+    Fail(DiagKind::BadAttribute, {flags.from, "1"},
+         fmt::format("the module's option {} is {}; import of {} makes it {}", option, Said(has), flags.model.model,
+                     Said(wanted)));
   }
   for (const Global& global : module.globals) {
     if (global.kind != GlobalKind::Weight) continue;
@@ -215,7 +229,7 @@ Lowered Lower(const CompileFlags& given) {
     Note("{:<24} {:8.3f} ms\n", "import",
          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   Module& module = lowered.model.module;
-  if (!flags.from.empty()) CheckFrom(from, module, flags);
+  if (!flags.from.empty()) CheckFrom(from, module, flags, given);
   if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
   lowered.import_text = Print(module);
   if (!flags.from.empty()) module = std::move(from);

@@ -1,5 +1,6 @@
 """llmc compile: reproducible plans, IR in and out at every stage, and errors that leave nothing behind."""
 import os
+import re
 import shutil
 import stat
 import unittest
@@ -53,6 +54,10 @@ class Reproducible(CliTest):
             self.fails(2, LLMC, "compile", MODEL, "--from", late, *flags, "-o", self.folder / "x.plan", says=["contradicts", flags[0]])
         self.assertFalse((self.folder / "x.plan").exists())
         self.assertEqual(self.ok(LLMC, "compile", MODEL, "--from", late, "--stop-after", "pack-weights").stdout, late.read_text())
+        for option in ("context = 0", "chunk = 0", "context = 1000000", "kv_type = f64", "activations = f16"):
+            name = option.split()[0]
+            late.write_text(re.sub(name + r" = \w+", option, ir.read_text(), count=1))
+            self.fails(1, LLMC, "compile", MODEL, "--from", late, "-o", self.folder / "x.plan", says=name)
         for after in ("", "after = [1], "):
             ir.write_text("module @m {" + after + "context = 4}\n")
             self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", self.folder / "x.plan", says=["import.ir:1", "after"])
