@@ -183,23 +183,23 @@ INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t gr
     WeighValues<E, H, 1>(v, head, position, keys, s, d, v.dim - d, out + 2, out_stride, next_keys);
 }
 
-// The same for any number of queries, in threes where that goes up, else in pairs.
+// The same for any number of queries: in threes, which read the cache least often, and in pairs rather than alone.
 template <class E>
 INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
                              int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys) {
+  const int64_t threes = n % 3 == 1 ? (n - 1) / 3 - (n > 1 ? 1 : 0) : n / 3;
   int64_t h = 0;
-  if (n % 3 == 0) {
 #pragma clang loop unroll(disable)
-    for (; h < n; h += 3)
-      AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered,
-                        next_keys);
-    return;
+  for (; h < 3 * threes; h += 3) {
+    AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
   }
 #pragma clang loop unroll(disable)
-  for (; h + 2 <= n; h += 2)
+  for (; h + 2 <= n; h += 2) {
     AttendGroup<E, 2>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
-  if (h < n)
+  }
+  if (h < n) {
     AttendGroup<E, 1>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
+  }
 }
 
 // What is known of a query after some groups. `o` has dim floats, rounded up to 16.
