@@ -74,7 +74,7 @@ void AddTokenizer(const OpenedModel& m, Model& model) {
   std::optional<LoweredTokenizer> tokenizer;
   GenerationDefaults& generation = model.generation;
   if (m.format == ModelFormat::Gguf) {
-    const auto source = ReadGgufTokenizer(m.gguf->header);
+    const auto source = ReadGgufTokenizer(m.gguf->header, m.config_path);
     if (source) tokenizer = LowerGgufTokenizer(*source, m.config_path, vocab);
   } else {
     tokenizer = LoadHfTokenizer(m.directory, vocab, model.inputs);

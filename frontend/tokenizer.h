@@ -45,8 +45,8 @@ struct GgufTokenizer {
   std::optional<int64_t> bos_id, eos_id, eot_id;
   std::optional<bool> add_bos, add_eos;
 };
-// Nothing when the file has no tokenizer.
-std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header);
+// Nothing when the file has no tokenizer. A list of more than 2^20 entries is an error (TooLarge).
+std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header, const std::string& file);
 // Stop ids are eos, eot and the tokens that end a turn in the usual chat formats.
 LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& source, const std::string& file, int64_t vocab_rows);
 

@@ -17,12 +17,13 @@ namespace llmc {
 namespace {
 
 constexpr int64_t kControl = 3, kUserDefined = 4, kUnused = 5;
+constexpr uint64_t kMaxEntries = 1 << 20;  // of a list; the largest vocabularies have a quarter of that
 constexpr std::array<std::string_view, 5> kTurnEnds = {"<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>",
                                                        "<|endoftext|>"};
 
 }  // namespace
 
-std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header) {
+std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header, const std::string& file) {
   auto find = [&](const char* key) { return header.Find(std::string("tokenizer.ggml.") + key); };
   auto text = [&](const char* key) {
     const GgufValue* value = find(key);
@@ -41,6 +42,12 @@ std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header) {
     return value != nullptr ? value->Bool() : std::nullopt;
   };
   if (find("model") == nullptr) return std::nullopt;
+  for (const char* key : {"tokens", "token_type", "merges"}) {
+    const GgufValue* value = find(key);
+    if (value != nullptr && value->type == GgufType::Array && value->count > kMaxEntries)
+      Fail(DiagKind::TooLarge, {file, std::string("tokenizer.ggml.") + key},
+           fmt::format("{} entries, at most {}", value->count, kMaxEntries));
+  }
   GgufTokenizer out;
   out.model = text("model");
   out.pre = text("pre");

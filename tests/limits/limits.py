@@ -56,6 +56,15 @@ def config(**changed):
     return json.dumps(keys).encode()
 
 
+def gguf_tokenizer(tokens, merges, types=b"", n_types=0):
+    """GGUF metadata of a tokenizer: (encoded strings, their number) for tokens and for merges."""
+    keys = text("tokenizer.ggml.model") + u32(8) + text("gpt2") + text("tokenizer.ggml.pre") + u32(8) + text("gpt-2")
+    for name, (strings, count) in (("tokens", tokens), ("merges", merges)):
+        keys += text("tokenizer.ggml." + name) + u32(9) + u32(8) + u64(count) + strings
+    keys += text("tokenizer.ggml.token_type") + u32(9) + u32(5) + u64(n_types) + types
+    return gguf(n_keys=5, rest=keys)
+
+
 def tokenizer(vocab, **changed):
     """A tokenizer.json with keys changed."""
     keys = {"model": {"type": "BPE", "vocab": vocab, "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
@@ -105,6 +114,13 @@ def cases():
     yield "gguf", "x.gguf", gguf(n_tensors=1, rest=text("t") + u32(0xFFFFFFFF) + bytes(64))
     yield "gguf", "x.gguf", gguf(n_keys=500_000, rest=b"".join(text(str(i)) + u32(0) + b"x" for i in range(500_000)))
     yield "gguf", "x.gguf", (gguf(), 1 << 40)
+
+    many = 3_000_000
+    yield "gguf", "x.gguf", gguf_tokenizer((u64(0) * many, many), (b"", 0))
+    yield "gguf", "x.gguf", gguf_tokenizer((text("a"), 1), (u64(0) * many, many))
+    yield "gguf", "x.gguf", gguf_tokenizer((text("a"), 1), (text("a a") * (many // 2), many // 2))
+    yield "gguf", "x.gguf", gguf_tokenizer((text("a"), 1), (b"", 0), bytes(4 * many), many)
+    yield "gguf", "x.gguf", gguf_tokenizer((text("a" * 1_000_000) * 20, 20), (b"", 0))
 
     yield "tokenizer", "tokenizer.json", b'{"model":' + b"[" * 1_000_000
     yield "tokenizer", "tokenizer.json", b'{"model":' * 500_000

@@ -29,7 +29,8 @@ int ParseFile(const std::string& kind, const std::string& path) {
   } else if (kind == "safetensors") {
     OpenSafetensors(path);
   } else if (kind == "gguf") {
-    OpenGguf(path);
+    const GgufModel model = OpenGguf(path);
+    if (const auto tokenizer = ReadGgufTokenizer(model.header, path)) LowerGgufTokenizer(*tokenizer, path, 0);
   } else if (kind == "ir") {
     constexpr uint64_t kMaxIrBytes = uint64_t{16} << 20;
     Parse(ReadTextFile(path, kMaxIrBytes), path);

@@ -120,7 +120,7 @@ class SmolLm2 : public testing::Test {
         "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
     if (!IsRegularFile(path)) GTEST_SKIP() << path << " is absent; tools/models smollm2 fetches it";
     const MappedFile file(path);
-    lowered_ = LowerGgufTokenizer(*ReadGgufTokenizer(ParseGguf(file.bytes(), path)), path, 49152);
+    lowered_ = LowerGgufTokenizer(*ReadGgufTokenizer(ParseGguf(file.bytes(), path), path), path, 49152);
   }
   LoweredTokenizer lowered_;
 };
