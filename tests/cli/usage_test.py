@@ -40,6 +40,12 @@ class Usage(CliTest):
             self.fails(2, LLMC, "run", plan, "--tokens", "1", "--print-tokens", *flags, says=[flags[0], "m.plan is a plan"])
         self.ok(LLMC, "run", plan, "--tokens", "1", "--print-tokens", "-n", 2, "--context", 8, "--chunk", 2)
 
+    def test_a_plan_of_the_interpreter_says_how_to_run_it(self):
+        plan = self.compile(MODEL, "reference.plan", "--backend", "reference")
+        for program in ([LLMC_RUN], [LLMC, "run"]):
+            self.fails(1, *program, plan, "--tokens", "1", "--print-tokens", says="`llmc run MODEL --backend reference` runs its model")
+        self.ok(LLMC, "run", MODEL, "--backend", "reference", "--tokens", "1", "--print-tokens", "-n", 2)
+
     def test_json_where_there_is_none(self):
         plan = self.compile(MODEL)
         self.fails(2, LLMC_RUN, plan, "--selftest", "--json", says="--json")
