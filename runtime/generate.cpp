@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "runtime/math.h"
 #include "runtime/npy.h"
@@ -150,7 +151,12 @@ void RunGenerate(RunState& run) {
 
 void RunLogits(RunState& run) {
   const std::vector<int32_t> prompt = CheckedPrompt(run);
-  NpyWriter out(*run.options.logits, run.options.all_positions ? prompt.size() : 1, run.session.vocab());
+  const std::string& file = *run.options.logits;
+  struct stat plan{}, target{};
+  if (stat(run.options.plan.c_str(), &plan) == 0 && stat(file.c_str(), &target) == 0 && plan.st_dev == target.st_dev &&
+      plan.st_ino == target.st_ino)
+    throw PlanError(file + ": the output is the plan");
+  NpyWriter out(file, run.options.all_positions ? prompt.size() : 1, run.session.vocab());
   if (run.options.all_positions) {
     run.session.Score(prompt, [&](std::span<const float> logits) { out.Append(logits); });
   } else {

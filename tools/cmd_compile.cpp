@@ -1,6 +1,7 @@
 // llmc compile: a model becomes a plan, or with --stop-after its IR becomes text.
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -81,6 +82,11 @@ int CommandCompile(const CompileFlags& flags) {
   if (flags.output == "-" && flags.stop_after.empty()) throw UsageError("-o -: a plan goes into a file, not to stdout");
   const Lowered lowered = Lower(flags);
   if (lowered.stopped) {
+    for (const InputHash& input : lowered.model.inputs) {
+      std::error_code none;
+      if (std::filesystem::equivalent(input.path, flags.output, none))
+        Fail(DiagKind::FileError, {flags.output, ""}, "the output is the input " + input.path);
+    }
     WriteText(flags.output.empty() ? "-" : flags.output, Print(lowered.model.module));
     return 0;
   }

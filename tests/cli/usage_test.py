@@ -2,6 +2,7 @@
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import unittest
@@ -58,6 +59,15 @@ class Outputs(CliTest):
     def test_a_plan_does_not_go_to_stdout(self):
         self.fails(2, LLMC, "compile", MODEL, "-o", "-", cwd=self.folder, says="-o -")
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_an_input_is_not_written_over(self):
+        plan, copy = self.compile(MODEL), self.folder / "model"
+        shutil.copytree(MODEL, copy)
+        before = plan.read_bytes(), (copy / "config.json").read_bytes()
+        (self.folder / "link").symlink_to(plan)
+        self.fails(1, LLMC_RUN, plan, "--tokens", "1", "--logits", self.folder / "link", says="the output is the plan")
+        self.fails(1, LLMC, "compile", copy, "--stop-after", "import", "-o", copy / "config.json", says="the output is the input")
+        self.assertEqual((plan.read_bytes(), (copy / "config.json").read_bytes()), before)
 
     def test_links_stay_and_their_targets_are_written(self):
         """/dev/stdout is a link: a rename over it would take it from everyone."""
