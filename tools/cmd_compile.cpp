@@ -32,12 +32,12 @@ class Stages {
       percent_ = -1;
     }
     const int percent = static_cast<int>(done * 100);
-    if (show_ && percent != percent_) Note("\r{:<12} {:3}%", stage, percent);
+    if (show_ && percent != percent_) Note(fmt::format("\r{:<12} {:3}%", stage, percent));
     if (show_) std::fflush(stderr);
     if (done >= 1 && percent_ < 100) {
       if (time_)
-        Note("{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
-             std::chrono::duration<double, std::milli>(now - begin_).count());
+        Note(fmt::format("{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
+                         std::chrono::duration<double, std::milli>(now - begin_).count()));
       begin_ = now;
     }
     percent_ = percent;
@@ -94,7 +94,7 @@ int CommandCompile(const CompileFlags& flags) {
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
   const PlanRequest request = RequestOf(flags, lowered);
   const uint64_t size = WritePlan(request, flags.output);
-  Note("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size);
+  Note(fmt::format("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size));
   return 0;
 }
 

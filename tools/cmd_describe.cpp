@@ -11,7 +11,7 @@ int CommandDescribe(const DescribeFlags& flags) {
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
   WriteText("-", DescribeModel(options));
-  if (flags.report) Note("{}", ReportModel(options, flags.prefill));
+  if (flags.report) Note(ReportModel(options, flags.prefill));
   return 0;
 }
 

@@ -70,7 +70,7 @@ int CommandInspect(const InspectFlags& flags) {
   const PlanFile plan(flags.plan);
   if (flags.verify) {
     plan.VerifyAll(MakeSha256);
-    Note("{}: every section has its SHA-256\n", flags.plan);
+    Note(fmt::format("{}: every section has its SHA-256\n", flags.plan));
   }
   if (flags.ir)
     PrintIrAfter(plan, *flags.ir);

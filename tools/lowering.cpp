@@ -28,8 +28,8 @@ bool Wants(const std::vector<std::string>& names, std::string_view pass) {
 }
 
 void PrintIr(const std::string& when, const Module& module, bool changed) {
-  Note("# {}{}\n", when, changed ? "" : ": no change");
-  if (changed) Note("{}", Print(module));
+  Note(fmt::format("# {}{}\n", when, changed ? "" : ": no change"));
+  if (changed) Note(Print(module));
 }
 
 // One numbered file a pass that changed something: 00-import.ir, 01-canonicalize.ir, ... Each is input for --from.
@@ -156,7 +156,7 @@ std::vector<std::string> Remaining(const Module& module) {
 
 }  // namespace
 
-void PrintDiag(const Diag& diag) { Note("{}\n", ToText(diag)); }
+void PrintDiag(const Diag& diag) { Note(fmt::format("{}\n", ToText(diag))); }
 
 bool IsPlanFile(const std::string& path) {
   std::error_code none;
@@ -226,14 +226,15 @@ Lowered Lower(const CompileFlags& given) {
   const auto start = std::chrono::steady_clock::now();
   lowered.model = LoadModel(options);
   if (flags.time_passes)
-    Note("{:<24} {:8.3f} ms\n", "import",
-         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    Note(fmt::format("{:<24} {:8.3f} ms\n", "import",
+                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()));
   Module& module = lowered.model.module;
   if (!flags.from.empty()) CheckFrom(from, module, flags, given);
   if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
   lowered.import_text = Print(module);
   if (!flags.from.empty()) module = std::move(from);
-  if (!flags.context_given && flags.from.empty()) Note("context: {} positions\n", module.options.Int("context"));
+  if (!flags.context_given && flags.from.empty())
+    Note(fmt::format("context: {} positions\n", module.options.Int("context")));
 
   PipelineOptions pipeline;
   pipeline.file = flags.from.empty() ? flags.model.model : flags.from;
@@ -261,7 +262,8 @@ Lowered Lower(const CompileFlags& given) {
     if (Wants(flags.print_before, pass.name)) PrintIr(fmt::format("before {}", pass.name), now, true);
   };
   pipeline.after = [&](const PassInfo& pass, const Module& now, bool changed, double seconds) {
-    if (flags.time_passes) Note("{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)");
+    if (flags.time_passes)
+      Note(fmt::format("{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)"));
     if (Wants(flags.print_after, pass.name)) PrintIr(fmt::format("after {}", pass.name), now, changed);
     if (dump) dump->Write(std::string(pass.name), now, changed);
     if (check) check->After(pass, now);
