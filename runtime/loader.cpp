@@ -174,7 +174,8 @@ Executable LoadPlan(const std::string& path, const LoadOptions& options) {
   const Manifest& m = plan.manifest();
   if (fstat(plan.fd(), &loaded->opened) != 0) FailErrno(path, "can't look at the file");
   if (m.targets.empty())
-    throw PlanError(path + ": a plan of backend " + m.backend + " has no code; `llmc run MODEL --backend reference` runs its model");
+    throw PlanError(path + ": a plan of backend " + m.backend +
+                    " has no code; `llmc run MODEL --backend reference` runs its model");
   CheckSteps(m, path);
   const size_t target = PickTarget(m, path);
 

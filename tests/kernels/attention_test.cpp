@@ -178,7 +178,8 @@ TEST(Attention, DecodeAtManyPositions) {
 TEST(Attention, HeadsAndSizes) {
   uint32_t seed = 100;
   for (int64_t dim : {16, 20, 64, 80, 128, 3}) {
-    for (const auto& [q_heads, kv_heads] : {std::pair<int64_t, int64_t>{4, 4}, {5, 1}, {6, 2}, {8, 2}, {7, 1}, {8, 1}}) {
+    for (const auto& [q_heads, kv_heads] :
+         {std::pair<int64_t, int64_t>{4, 4}, {5, 1}, {6, 2}, {8, 2}, {7, 1}, {8, 1}}) {
       CheckAttention({70, 1, q_heads, kv_heads, dim, 128}, ++seed);
       CheckAttention({60, 9, q_heads, kv_heads, dim, 128}, ++seed);
     }
