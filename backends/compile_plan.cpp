@@ -158,7 +158,8 @@ class Pages {
   explicit Pages(uint64_t size) : size_((size + kHugePage - 1) / kHugePage * kHugePage + kHugePage) {
     base_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base_ == MAP_FAILED) throw PlanError(fmt::format("out of memory: {} bytes for the weights", size));
-    begin_ = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage);
+    const uint64_t over = reinterpret_cast<uintptr_t>(base_) % kHugePage;
+    begin_ = static_cast<uint8_t*>(base_) + (kHugePage - over) % kHugePage;
     madvise(begin_, size_ - kHugePage, MADV_HUGEPAGE);
   }
   ~Pages() { munmap(base_, size_); }
@@ -184,6 +185,7 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   if (request.backend == "llvm") code = CompileTargets(request, manifest);
 #endif
   std::vector<uint64_t> code_sizes;
+  code_sizes.reserve(code.size());
   for (const std::string& bytes : code) code_sizes.push_back(bytes.size());
   CheckManifest(manifest, code_sizes, path);
   PlanWriter::Options options;

@@ -39,7 +39,11 @@ Sha256Digest Sha256OfFile(const std::string& path) {
   if (!file) throw fail();
   EvpSha256 hash;
   std::vector<char> buffer(1 << 20);
-  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) hash.Update(buffer.data(), n);
+  for (bool more = true; more;) {
+    const size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get());
+    hash.Update(buffer.data(), n);
+    more = n == buffer.size();
+  }
   if (std::ferror(file.get())) throw fail();
   return hash.Finish();
 }

@@ -40,7 +40,7 @@ class TemporaryFolder {
       Fail(DiagKind::FileError, {"TMPDIR", ""}, "cannot make a temporary folder: " + ec.message());
     }
   }
-  ~TemporaryFolder() { llvm::sys::fs::remove_directories(path_); }
+  ~TemporaryFolder() { static_cast<void>(llvm::sys::fs::remove_directories(path_)); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::string File(const std::string& name) const { return path_.str().str() + "/" + name; }
@@ -78,6 +78,7 @@ std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::stri
   const std::string output = folder.File("llmc.out");
   options.insert(options.end(), {"-o", output});
   std::vector<const char*> args;
+  args.reserve(options.size());
   for (const std::string& option : options) args.push_back(option.c_str());
   std::string messages;
   llvm::raw_string_ostream stream(messages);
