@@ -21,28 +21,10 @@
 #include "runtime/executor.h"
 #include "runtime/loader.h"
 #include "tests/e2e/tiny.h"
+#include "tests/support/temp_dir.h"
 
 namespace llmc {
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "llmc-e2e-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 Module Scheduled(Module module, const std::set<std::string>& disabled = {}) {
   PassContext context;
@@ -187,9 +169,9 @@ TEST_P(Parity, CodeJitAndInterpreterAgree) {
 
   const Module scheduled = Scheduled(imported);
   const PlanRequest request = RequestFor(scheduled, *weights);
-  const Folder folder;
-  WritePlan(request, folder.File("a.plan"));
-  const Executable linked = LoadPlan(folder.File("a.plan"));
+  const test::TempDir folder;
+  WritePlan(request, folder / "a.plan");
+  const Executable linked = LoadPlan(folder / "a.plan");
   for (const uint32_t threads : {1u, 2u, 3u, 4u}) {
     ExpectReference(linked, expected, tokens, threads, threads == 1 ? 0 : threads);
   }
@@ -242,25 +224,25 @@ TEST(Plan, BytesDependOnTheModelAlone) {
   const Module scheduled = Scheduled(ImportTiny(tiny));
   const std::unique_ptr<WeightSource> weights = RandomWeights(3);
   PlanRequest request = RequestFor(scheduled, *weights);
-  const Folder folder;
-  WritePlan(request, folder.File("one.plan"));
+  const test::TempDir folder;
+  WritePlan(request, folder / "one.plan");
   request.jobs = 3;
-  WritePlan(request, folder.File("other.plan"));
-  const std::string one = FileBytes(folder.File("one.plan"));
+  WritePlan(request, folder / "other.plan");
+  const std::string one = FileBytes(folder / "one.plan");
   EXPECT_GT(one.size(), 4096u);
-  EXPECT_TRUE(one == FileBytes(folder.File("other.plan")));
+  EXPECT_TRUE(one == FileBytes(folder / "other.plan"));
 }
 
 TEST(Plan, SelfTestIsTheInterpretersNumbers) {
   const Module imported = ImportTiny({});
   const Module scheduled = Scheduled(imported);
   const std::unique_ptr<WeightSource> weights = RandomWeights(3);
-  const Folder folder;
+  const test::TempDir folder;
   PlanRequest request = RequestFor(scheduled, *weights);
-  WritePlan(request, folder.File("code.plan"));
+  WritePlan(request, folder / "code.plan");
   request.backend = "reference";
-  WritePlan(request, folder.File("reference.plan"));
-  const PlanFile code(folder.File("code.plan")), reference(folder.File("reference.plan"));
+  WritePlan(request, folder / "reference.plan");
+  const PlanFile code(folder / "code.plan"), reference(folder / "reference.plan");
   const PlanSelfTest &a = code.manifest().self_test, &b = reference.manifest().self_test;
   EXPECT_EQ(a.ids.size(), 8u);
   EXPECT_EQ(a.ids, b.ids);
@@ -269,7 +251,7 @@ TEST(Plan, SelfTestIsTheInterpretersNumbers) {
   EXPECT_EQ(a.score, b.score);
   EXPECT_EQ(a.score, a.decode);
   code.VerifyAll(MakeSha256);
-  EXPECT_THROW(LoadPlan(folder.File("reference.plan")), PlanError);
+  EXPECT_THROW(LoadPlan(folder / "reference.plan"), PlanError);
 }
 
 TEST(Plan, WhatTheBackendCannotDoIsNamed) {
@@ -306,13 +288,13 @@ TEST(Plan, AModuleWithoutAPlanIsRefused) {
   const auto error = [&](auto change) -> std::string {
     Module module = scheduled;
     change(module);
-    const Folder folder;
+    const test::TempDir folder;
     try {
-      WritePlan(RequestFor(module, *weights), folder.File("a.plan"));
+      WritePlan(RequestFor(module, *weights), folder / "a.plan");
     } catch (const std::exception& e) {
       EXPECT_TRUE(dynamic_cast<const InputError*>(&e) != nullptr || dynamic_cast<const PlanError*>(&e) != nullptr)
           << e.what();
-      EXPECT_TRUE(std::filesystem::is_empty(folder.File("")));
+      EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
       return e.what();
     }
     return "";
@@ -356,12 +338,12 @@ class FailingWeights : public WeightSource {
 TEST(Plan, AFailureLeavesNothingBehind) {
   const Module scheduled = Scheduled(ImportTiny({}));
   const FailingWeights weights;
-  const Folder folder;
+  const test::TempDir folder;
   PlanRequest request = RequestFor(scheduled, weights);
   for (const int jobs : {1, 4}) {
     request.jobs = jobs;
-    EXPECT_THROW(WritePlan(request, folder.File("a.plan")), InputError);
-    EXPECT_TRUE(std::filesystem::is_empty(folder.File(""))) << jobs;
+    EXPECT_THROW(WritePlan(request, folder / "a.plan"), InputError);
+    EXPECT_TRUE(std::filesystem::is_empty(folder / "")) << jobs;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "runtime/plan.h"
 #include "runtime/plan_hash.h"
+#include "tests/support/temp_dir.h"
 
 namespace llmc {
 
@@ -32,25 +33,7 @@ class FakeSha256 : public Sha256 {
 };
 inline std::unique_ptr<Sha256> MakeFakeSha256() { return std::make_unique<FakeSha256>(); }
 
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "llmc-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  size_t Count() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
-
- private:
-  std::filesystem::path path_;
-};
+using TempFolder = test::TempDir;
 
 inline std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

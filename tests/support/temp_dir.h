@@ -25,6 +25,7 @@ class TempDir {
   TempDir& operator=(const TempDir&) = delete;
 
   const std::string& path() const { return path_; }
+  size_t Count() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
   // Writes a file and returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const {
