@@ -14,7 +14,8 @@
 #include "ir/diag.h"
 #include "ir/op.h"
 #ifdef LLMC_WITH_LLVM
-#include "backends/llvm/lower.h"
+#include "backends/llvm/object.h"
+#include "backends/lower.h"
 #endif
 
 namespace llmc {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/llvm/program.h"
+#include "backends/llvm/object.h"
 
 namespace llvm {
 class Module;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "backends/llvm/kernels/kernels.cpp"
+#include "backends/kernels/kernels.cpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 
 namespace llmc::kernels_test {
 

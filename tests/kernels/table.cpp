@@ -2,7 +2,7 @@
 // for the host.
 #include "tests/kernels/table.h"
 
-#include "backends/llvm/kernels/kernels.cpp"
+#include "backends/kernels/kernels.cpp"
 
 namespace {
 
@@ -14,7 +14,7 @@ constexpr int Arity(void (*)(const LlmcContext*, uint32_t, uint32_t, uint32_t, c
 const KernelEntry kEntries[] = {
 #define KERNEL_DEF(name, record, constants) \
   {#name, record, constants, reinterpret_cast<void (*)()>(&KERNELS_NAMESPACE::name), Arity(&KERNELS_NAMESPACE::name)},
-#include "backends/llvm/kernels/kernels.def"
+#include "backends/kernels/kernels.def"
 #undef KERNEL_DEF
     {nullptr, nullptr, nullptr, nullptr, 0},
 };

@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 #include "tests/kernels/table.h"
 
 namespace llmc::kernels_test {

@@ -1,4 +1,4 @@
-# The backends layer and, when LLVM is wanted, the kernels' bitcode (backends/llvm/kernels) that it embeds.
+# The backends layer and, when LLVM is wanted, the kernels' bitcode (backends/kernels) that it embeds.
 file(GLOB BACKEND_SOURCES CONFIGURE_DEPENDS backends/*.cpp backends/reference/*.cpp)
 set(BACKEND_PRIVATE fmt::fmt OpenSSL::Crypto)
 if(LLMC_LLVM AND EXISTS ${CMAKE_SOURCE_DIR}/tools/cmake/llvm.cmake)

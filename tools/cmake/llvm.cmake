@@ -20,7 +20,7 @@ set(LLMC_KERNEL_FLAGS --target=x86_64-pc-linux-gnu -std=c++20 -O2 -flto=thin -fP
 
 # llmc_kernel_bitcode(OUT.bc SOURCE.cpp flags...): one source file (relative to the source root) to bitcode for one ISA level.
 # Headers are listed, not scanned: a depfile would name them relative to the source root, and the build would read that relative to the build folder.
-file(GLOB LLMC_KERNEL_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backends/llvm/kernels/* ${CMAKE_SOURCE_DIR}/ir/*.h ${CMAKE_SOURCE_DIR}/runtime/context.h)
+file(GLOB LLMC_KERNEL_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backends/kernels/* ${CMAKE_SOURCE_DIR}/ir/*.h ${CMAKE_SOURCE_DIR}/runtime/context.h)
 function(llmc_kernel_bitcode bitcode source)
   add_custom_command(OUTPUT ${bitcode}
     COMMAND ${LLMC_KERNEL_CXX} ${LLMC_KERNEL_FLAGS} ${ARGN} -c -emit-llvm ${source} -o ${bitcode}
@@ -30,7 +30,7 @@ endfunction()
 
 # The ISA levels: file tag, then flags. backends/llvm/embed.S and the table in backends/llvm/target.cpp have a line for each.
 set(LLMC_KERNELS_V3 ${CMAKE_BINARY_DIR}/kernels_v3.bc)
-llmc_kernel_bitcode(${LLMC_KERNELS_V3} backends/llvm/kernels/kernels.cpp -march=x86-64-v3)
+llmc_kernel_bitcode(${LLMC_KERNELS_V3} backends/kernels/kernels.cpp -march=x86-64-v3)
 
 set_source_files_properties(backends/llvm/embed.S PROPERTIES OBJECT_DEPENDS "${LLMC_KERNELS_V3}"
   COMPILE_DEFINITIONS "LLMC_KERNELS_V3=\"${LLMC_KERNELS_V3}\"")

@@ -2,7 +2,7 @@
 // bytes (GEMM). Per block, in this order: acc = fma(m_w, s_a, acc) where the type has a minimum; acc = fma(d_w * d_a,
 // f32(dot), acc).
 #pragma once
-#include "backends/llvm/kernels/math.h"
+#include "backends/kernels/math.h"
 
 namespace KERNELS_NAMESPACE {
 

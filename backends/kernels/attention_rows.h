@@ -1,7 +1,7 @@
 // Attention for many rows: queries of one kv head in blocks of 48, each group widened to f32 once a block, 6 x 16
 // register tiles for both products.
 #pragma once
-#include "backends/llvm/kernels/attention.h"
+#include "backends/kernels/attention.h"
 
 namespace KERNELS_NAMESPACE {
 

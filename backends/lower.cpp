@@ -1,6 +1,6 @@
 // Lowering. Per group of ops with one `fn`: a value without storage (`none`) between two ops means one fused kernel;
 // everything else is a call of its own.
-#include "backends/llvm/lower.h"
+#include "backends/lower.h"
 
 #include <algorithm>
 #include <bit>
@@ -35,7 +35,7 @@ std::vector<std::string_view> Words(std::string_view text) {
 const Signature& SignatureOf(std::string_view kernel) {
   static const std::vector<Signature> all = {
 #define KERNEL_DEF(name, words, constants) {#name, Words(words), Words(constants)},
-#include "backends/llvm/kernels/kernels.def"
+#include "backends/kernels/kernels.def"
 #undef KERNEL_DEF
   };
   for (const Signature& signature : all) {

@@ -1,8 +1,8 @@
 // linear and linear_gated: tiles of 16 columns, divided among threads; one row goes through the GEMV, more through the
 // GEMM in blocks of rows.
 #pragma once
-#include "backends/llvm/kernels/rows.h"
-#include "backends/llvm/kernels/tiles_f32.h"
+#include "backends/kernels/rows.h"
+#include "backends/kernels/tiles_f32.h"
 
 namespace KERNELS_NAMESPACE {
 

@@ -1,7 +1,7 @@
 // Scheduled IR -> Program: one kernel call per op or fused group, operands as offsets, barriers where `step` grows.
 // Decides nothing: what a schedule asks for and no kernel does is an error.
 #pragma once
-#include "backends/llvm/program.h"
+#include "backends/program.h"
 #include "ir/module.h"
 
 namespace llmc {

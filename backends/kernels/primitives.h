@@ -2,10 +2,10 @@
 // key r of a group. Each ISA has a native form and there is one portable form (LLMC_EMULATE) that runs anywhere; both
 // give the same bits for finite input. No primitive reassociates.
 #pragma once
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 
 #ifdef LLMC_EMULATE
-#include "backends/llvm/kernels/primitives_portable.h"
+#include "backends/kernels/primitives_portable.h"
 #else
-#include "backends/llvm/kernels/primitives_avx2.h"
+#include "backends/kernels/primitives_avx2.h"
 #endif

@@ -1,6 +1,6 @@
 // The barrier that generated code calls between steps; the kernels themselves are listed in kernels.def.
 #pragma once
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 
 // Meets the other threads; non-zero when the call was aborted and every thread leaves. Spins about 2000 pauses, yields,
 // then sleeps on a futex. Thread 0 copies *abort_request (when there is one) into the barrier before it arrives, so

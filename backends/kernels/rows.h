@@ -1,6 +1,6 @@
 // Kernels over rows of activations: embed, norms, quantize, add, gated, last_rows.
 #pragma once
-#include "backends/llvm/kernels/math.h"
+#include "backends/kernels/math.h"
 
 namespace KERNELS_NAMESPACE {
 

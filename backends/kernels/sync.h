@@ -1,8 +1,8 @@
 // The barrier between steps, and the memory functions that the back end may call for large copies of structs and zeroed
 // arrays.
 #pragma once
-#include "backends/llvm/kernels/kernels.h"
-#include "backends/llvm/kernels/primitives.h"
+#include "backends/kernels/kernels.h"
+#include "backends/kernels/primitives.h"
 
 #ifndef LLMC_EMULATE
 namespace llmc::kernels {

@@ -1,7 +1,7 @@
 // The arithmetic that kernels share beyond one rounding: exp2 in parts, silu, the row norm, quantisation of a block
 // (ir/README.md, Numerics).
 #pragma once
-#include "backends/llvm/kernels/primitives.h"
+#include "backends/kernels/primitives.h"
 
 namespace KERNELS_NAMESPACE {
 

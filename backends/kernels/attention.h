@@ -4,7 +4,7 @@
 //   few queries: one group at a time for the heads of a kv head together, the decode path (attention_groups,
 //   attention_merge) many queries: blocks of 48 against a group widened to f32 (attention_rows.h)
 #pragma once
-#include "backends/llvm/kernels/cache.h"
+#include "backends/kernels/cache.h"
 
 namespace KERNELS_NAMESPACE {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <immintrin.h>
 
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 
 namespace KERNELS_NAMESPACE {
 

@@ -1,7 +1,7 @@
 // The portable form of the primitives, which also says what each one computes: the emulation that tests compare native
 // kernels with.
 #pragma once
-#include "backends/llvm/kernels/kernel.h"
+#include "backends/kernels/kernel.h"
 
 namespace KERNELS_NAMESPACE {
 

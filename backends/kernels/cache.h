@@ -1,6 +1,6 @@
 // The key and value caches: where an element lives in each layout, kv_append, and rope, which comes before it.
 #pragma once
-#include "backends/llvm/kernels/rows.h"
+#include "backends/kernels/rows.h"
 
 namespace KERNELS_NAMESPACE {
 

@@ -2,7 +2,7 @@
 // from +0. One row: a tile of a float type, or two tiles of a block type, whose chains hide each other's latency. Many
 // rows: six at a time against a tile unpacked to f32.
 #pragma once
-#include "backends/llvm/kernels/tiles_a8.h"
+#include "backends/kernels/tiles_a8.h"
 
 namespace KERNELS_NAMESPACE {
 
