@@ -31,7 +31,10 @@ inline constexpr uint64_t kPage = 4096;
 
 // A step of a phase. Every thread walks the steps of a phase in order.
 enum class PlanStepKind : uint32_t {
-  Code = 1,  // payload: name of an entry of the target's code, an LlmcPhaseFn
+  Code = 1,     // payload: name of an entry of the target's code, an LlmcPhaseFn
+  Dnnl = 2,     // a matrix product by oneDNN: DnnlStep (plan_steps.h)
+  Barrier = 3,  // all threads meet; no payload
+  Kernel = 4,   // a kernel of libllmc_onednn.so: KernelStep
 };
 struct PlanStep {
   uint32_t kind = 0;    // PlanStepKind; others are kept as they are, and refused by number when the plan is run

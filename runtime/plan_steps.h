@@ -1,0 +1,87 @@
+// Payloads of a plan's steps (PlanStep, plan.h): what a phase that isn't one piece of machine code is made of.
+// runtime/README.md, "Steps", specifies the bytes and the text.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace llmc {
+
+// Where an operand lives; the numbers are those of backends/kernels/kernel.h, enum Space.
+enum class PlanSpace : uint32_t { Weights = 0, Shared = 1, Private = 2, States = 3, Logits = 4, Tokens = 5 };
+std::string_view PlanSpaceName(PlanSpace space);  // "weights", "shared", ...
+struct PlanPlace {
+  PlanSpace space = PlanSpace::Shared;
+  uint64_t offset = 0;  // bytes
+  bool operator==(const PlanPlace&) const = default;
+};
+
+// PlanStepKind::Kernel: one call of a kernel of libllmc_onednn.so (backends/kernels/kernels.def), each thread computing
+// its share.
+struct KernelStep {
+  std::string kernel;
+  bool one_row = false;            // rows = 1, else the call's
+  std::vector<int64_t> constants;  // all of the kernel's, in order
+  std::vector<uint64_t> words;     // its record, in order
+  bool operator==(const KernelStep&) const = default;
+};
+
+// PlanStepKind::Dnnl: a matrix product, out[rows, n] = x[rows, k] * w[n, k]^T, by oneDNN matmuls over slices of
+// columns.
+//
+// The columns of each part are cut into slices of 16 * slice_tiles (the part's last one may be narrower); slice widths
+// come from the plan, so neither they nor the bits depend on the number of threads: thread t of T takes slices
+// S*t/T .. S*(t+1)/T, parts one after another. For a slice a thread unpacks the weights from tiles16 (ir/layout.h) into
+// its scratch, as [k, width] of `compute`'s type, and calls one matmul per part with its post-ops.
+enum class DnnlCompute : uint32_t {
+  F32 = 1,   // x and w as f32; a8 activations as code * scale
+  Bf16 = 2,  // x and w hold bf16 values: bf16 products, f32 sums
+};
+enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
+struct DnnlStep {
+  DnnlCompute compute = DnnlCompute::F32;
+  bool one_row = false;          // rows = 1, else the call's, up to max_rows
+  uint32_t max_rows = 1;         // of the phase: what scratch is sized for
+  uint32_t x_type = 0;           // DType's value (ir/dtypes.def): f32 or a8
+  uint32_t w_type = 0;           // DType's value: any weight type
+  PlanPlace x;                   // [rows, k], dense
+  uint64_t w = 0;                // tiles16 in the weight section, parts one after another (interleave: tiles alternate)
+  std::optional<uint64_t> bias;  // f32[sum of n] in the weight section
+  uint64_t k = 0;
+  struct Part {
+    uint64_t n = 0;
+    PlanPlace out;  // f32[rows, n], dense
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<Part> parts;            // 1..3; gated: one, of which w and bias hold two (gate, then up)
+  bool interleave = false;            // w: tile t of part p is tile 2t + p; two parts, or gated
+  DnnlGate gate = DnnlGate::None;     // out = gate(x * Wg + bg) * (x * Wu + bu)
+  std::optional<PlanPlace> residual;  // f32[rows, n], added to the product; one part, not gated
+  uint32_t slice_tiles = 1;
+  PlanPlace scratch;           // private, 64-byte aligned
+  uint64_t scratch_bytes = 0;  // exactly DnnlScratchBytes
+  bool operator==(const DnnlStep&) const = default;
+};
+
+// What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64:
+//   x     [max_rows, k] of compute's type, unless x is f32 and compute is F32
+//   w     [k, 16 * slice_tiles] of compute's type, twice when gated; unless w is f32, compute F32 and slice_tiles 1,
+//         where a tile is that matrix already
+//   gate  f32[max_rows, 16 * slice_tiles] when gated
+struct DnnlScratch {
+  uint64_t x = 0, w = 0, gate = 0;
+  uint64_t total() const { return x + w + gate; }
+};
+DnnlScratch DnnlScratchBytes(const DnnlStep& step);
+
+// Encoding of payloads. Decoding throws PlanError("WHERE: rule, values") for anything that isn't what encoding gives.
+std::string EncodeStep(const KernelStep& step);
+std::string EncodeStep(const DnnlStep& step);
+KernelStep DecodeKernelStep(std::string_view payload, std::string_view where);
+DnnlStep DecodeDnnlStep(std::string_view payload, std::string_view where);
+
+}  // namespace llmc
