@@ -44,12 +44,13 @@ enum class DnnlCompute : uint32_t {
 enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
 struct DnnlStep {
   DnnlCompute compute = DnnlCompute::F32;
-  bool one_row = false;          // rows = 1, else the call's, up to max_rows
-  uint32_t max_rows = 1;         // of the phase: what scratch is sized for
-  uint32_t x_type = 0;           // DType's value (ir/dtypes.def): f32 or a8
-  uint32_t w_type = 0;           // DType's value: any weight type
-  PlanPlace x;                   // [rows, k], dense
-  uint64_t w = 0;                // tiles16 in the weight section, parts one after another (interleave: tiles alternate)
+  bool one_row = false;   // rows = 1, else the call's, up to max_rows
+  uint32_t max_rows = 1;  // of the phase, 1 with one_row: what scratch is sized for
+  uint32_t x_type = 0;    // DType's value (ir/dtypes.def): f32 or a8
+  uint32_t w_type = 0;    // DType's value: any weight type
+  PlanPlace x;            // [rows, k], dense
+  uint64_t w = 0;  // tiles16 in the weight section, at a multiple of 32; parts one after another (interleave: tiles
+                   // alternate)
   std::optional<uint64_t> bias;  // f32[sum of n] in the weight section
   uint64_t k = 0;
   struct Part {
@@ -67,6 +68,11 @@ struct DnnlStep {
   bool operator==(const DnnlStep&) const = default;
 };
 
+// Element types by DType's value (ir/dtypes.def).
+std::string_view PlanTypeName(uint32_t type);  // "f32", "q4_1"; "" for a value that isn't one
+// Bytes of a tile of 16 rows of k elements (TileBytes, ir/layout.h); 0: not a type of weights.
+uint64_t PlanTileBytes(uint32_t w_type, uint64_t k);
+
 // What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64:
 //   x     [max_rows, k] of compute's type, unless x is f32 and compute is F32
 //   w     [k, 16 * slice_tiles] of compute's type, twice when gated; unless w is f32, compute F32 and slice_tiles 1,
@@ -78,7 +84,9 @@ struct DnnlScratch {
 };
 DnnlScratch DnnlScratchBytes(const DnnlStep& step);
 
-// Encoding of payloads. Decoding throws PlanError("WHERE: rule, values") for anything that isn't what encoding gives.
+// Encoding of payloads. Decoding throws PlanError("WHERE: rule, values") for anything that isn't what encoding a value
+// that keeps the rules gives: runtime/README.md, "Steps", lists them. All products of a decoded step's sizes fit in 64
+// bits. Places are only known to be aligned and in a space that makes sense; CheckManifest checks that they lie inside.
 std::string EncodeStep(const KernelStep& step);
 std::string EncodeStep(const DnnlStep& step);
 KernelStep DecodeKernelStep(std::string_view payload, std::string_view where);
