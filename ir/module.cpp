@@ -100,6 +100,12 @@ const Func* Module::FindFunc(std::string_view func_name) const {
   return nullptr;
 }
 
+bool RunsOnOnednn(const Module& module, const Func& func) {
+  const AttrValue* value = module.options.Find("onednn");
+  const auto* names = value == nullptr ? nullptr : std::get_if<std::vector<Dim>>(value);
+  return names != nullptr && std::find(names->begin(), names->end(), Dim(func.name)) != names->end();
+}
+
 const Type& TypeOf(const Module& module, const Func& func, Operand operand) {
   const size_t index = static_cast<size_t>(operand.index);
   if (operand.is_global) {

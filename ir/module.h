@@ -91,13 +91,22 @@ enum class Over : uint8_t { All, One, Tiles, Heads, Keys, Rows, Queries };
 std::string_view OverText(Over over);
 std::optional<Over> OverFromText(std::string_view text);
 
-// Attributes fn, step, over, grain of any op, set by plan-schedule. fn: ops with one number are one kernel function;
-// step: interval between barriers.
+// Memory that a thread needs while it computes its part of an op: bytes, and their place in its private arena (set by
+// plan-memory; -1: not planned yet). Nothing is kept in it from op to op.
+struct Scratch {
+  int64_t bytes = 0;
+  int64_t offset = -1;
+  bool operator==(const Scratch&) const = default;
+};
+
+// Attributes fn, step, over, grain, scratch_bytes, scratch of any op, set by plan-schedule. fn: ops with one number are
+// one kernel function; step: interval between barriers.
 struct Schedule {
   int fn = 0;
   int step = 0;
   Over over = Over::All;
   int64_t grain = 1;
+  std::optional<Scratch> scratch;
   bool operator==(const Schedule&) const = default;
 };
 
@@ -160,6 +169,8 @@ struct Module {
   const Func* FindFunc(std::string_view func_name) const;
 };
 
+// Whether the module's option `onednn` lists the function (pass select-backend): its matrices are oneDNN's.
+bool RunsOnOnednn(const Module& module, const Func& func);
 // Type of an operand; for a global its own type (a state's Type has `state` set to its index).
 const Type& TypeOf(const Module& module, const Func& func, Operand operand);
 // Appends a value with a fresh name (suffix raised until it is unique in the function).

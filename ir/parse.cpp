@@ -10,6 +10,7 @@
 #include "ir/lexer.h"
 #include "ir/op.h"
 #include "ir/recipe.h"
+#include "ir/schedule_text.h"
 #include "ir/text.h"
 
 namespace llmc {
@@ -23,7 +24,6 @@ constexpr size_t kMaxAttrs = 256;                      // of one op, recipe or m
 constexpr size_t kMaxExpandedBytes = size_t{8} << 20;  // of repeats, comments and space included
 constexpr size_t kMaxRank = 4;
 constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
-constexpr int64_t kMaxScheduleNumber = 1'000'000;
 constexpr int64_t kMaxOffset = int64_t{1} << 56;
 
 std::string Quote(const Token& token) {
@@ -202,7 +202,7 @@ class Parser {
   // the reserved attributes of an op.
   Attrs ParseAttrs(const std::vector<AttrDef>* defs, std::optional<Schedule>* schedule) {
     Attrs attrs;
-    std::map<std::string, AttrValue, std::less<>> reserved;
+    ScheduleAttrs reserved;
     const Token begin = token_;
     Punct("{");
     while (!IsPunct("}")) {
@@ -217,7 +217,7 @@ class Parser {
       if (attrs.Find(name) != nullptr || reserved.contains(name)) {
         lexer_.FailAt(at, DiagKind::DuplicateName, "attribute '" + name + "' is given twice");
       }
-      if (schedule != nullptr && (name == "fn" || name == "step" || name == "over" || name == "grain")) {
+      if (schedule != nullptr && IsScheduleAttr(name)) {
         reserved.emplace(name, ParseAttrValue(nullptr));
         continue;
       }
@@ -233,34 +233,11 @@ class Parser {
       attrs.Set(name, std::move(value));
     }
     Advance();
-    if (!reserved.empty()) *schedule = ToSchedule(begin, reserved);
+    if (!reserved.empty()) {
+      *schedule = ScheduleOf(
+          reserved, [&](const std::string& message) { lexer_.FailAt(begin, DiagKind::BadAttribute, message); });
+    }
     return attrs;
-  }
-
-  Schedule ToSchedule(const Token& at, const std::map<std::string, AttrValue, std::less<>>& reserved) {
-    const auto fail = [&](const std::string& message) { lexer_.FailAt(at, DiagKind::BadAttribute, message); };
-    const auto number = [&](const char* name, int64_t least, int64_t most, int64_t otherwise) {
-      const auto found = reserved.find(name);
-      if (found == reserved.end()) {
-        if (otherwise < 0) fail(std::string("a schedule needs fn, step and over; ") + name + " is missing");
-        return otherwise;
-      }
-      const int64_t* value = std::get_if<int64_t>(&found->second);
-      if (value == nullptr || *value < least || *value > most) {
-        fail(std::string(name) + " must be " + std::to_string(least) + " to " + std::to_string(most));
-      }
-      return *value;
-    };
-    Schedule schedule;
-    schedule.fn = static_cast<int>(number("fn", 0, kMaxScheduleNumber, -1));
-    schedule.step = static_cast<int>(number("step", 0, kMaxScheduleNumber, -1));
-    schedule.grain = number("grain", 1, kMaxDim, 1);
-    const auto over = reserved.find("over");
-    const std::string* text = over == reserved.end() ? nullptr : std::get_if<std::string>(&over->second);
-    const std::optional<Over> parsed = text == nullptr ? std::nullopt : OverFromText(*text);
-    if (!parsed) fail("over must be all, one, tiles, heads, keys, rows or queries");
-    schedule.over = *parsed;
-    return schedule;
   }
 
   // Repeats.

@@ -96,6 +96,9 @@ class ItemWriter {
     WriteAttr("step", int64_t{schedule.step});
     WriteAttr("over", std::string(OverText(schedule.over)));
     if (schedule.grain != 1) WriteAttr("grain", schedule.grain);
+    if (!schedule.scratch) return;
+    WriteAttr("scratch_bytes", schedule.scratch->bytes);
+    if (schedule.scratch->offset >= 0) WriteAttr("scratch", schedule.scratch->offset);
   }
 
   void EndAttrs() {

@@ -86,6 +86,7 @@ class ScheduleChecker {
       FailOp(op, "can't be divided over " + std::string(OverText(schedule.over)), "S1");
     }
     CheckOrder(op);
+    CheckScratch(op);
     for (size_t i = 0; i < op.operands.size(); ++i) CheckRead(op, i, division);
     const std::optional<Parts> parts = PartsOf(op);
     for (const ValueId result : op.results) {
@@ -127,6 +128,13 @@ class ScheduleChecker {
       }
     }
     last_ = &op;
+  }
+
+  void CheckScratch(const Op& op) const {
+    if (!op.schedule->scratch) return;
+    if (op.kind != OpKind::Linear || op.schedule->over != Over::Tiles) {
+      FailOp(op, "scratch is for a linear that is divided over tiles", "S7");
+    }
   }
 
   void CheckRead(const Op& op, size_t i, const Division* division) {
@@ -217,7 +225,7 @@ class ScheduleChecker {
 
   // Memory.
   struct Buffer {
-    ValueId value = -1;
+    std::string name;
     int line = 0;
     int first = 0;
     int last = 0;
@@ -244,21 +252,26 @@ class ScheduleChecker {
       size_t unplanned = 0;
       for (const Op& op : func_.ops) {
         if (DefOf(op.kind).is_view) continue;
+        const int step = op.schedule->step;
+        const auto add = [&](const std::string& name, int last, int64_t begin, int64_t bytes) {
+          if (begin < 0) {
+            ++unplanned;
+            return;
+          }
+          if (begin % kAlign != 0) {
+            FailRule(op.line, DiagKind::BadPlan, name + " is at " + std::to_string(begin) + ", no multiple of 64",
+                     "M1");
+          }
+          buffers.push_back({name, op.line, step, std::max(step, last), begin, begin + bytes});
+        };
+        const std::optional<Scratch>& scratch = op.schedule->scratch;
+        if (scratch && space == Space::Private) {
+          add("the scratch of " + NameOf(op.results[0]), step, scratch->offset, scratch->bytes);
+        }
         for (const ValueId result : op.results) {
           const Value& value = ValueOf(result);
           if (!value.at || value.at->space != space) continue;
-          if (value.at->offset < 0) {
-            ++unplanned;
-            continue;
-          }
-          const int64_t begin = value.at->offset;
-          if (begin % kAlign != 0) {
-            FailRule(op.line, DiagKind::BadPlan,
-                     NameOf(result) + " is at " + std::to_string(begin) + ", no multiple of 64", "M1");
-          }
-          const int step = op.schedule->step;
-          buffers.push_back({result, op.line, step, std::max(step, last_read_[static_cast<size_t>(result)]), begin,
-                             begin + LargestBytes(value.type)});
+          add(NameOf(result), last_read_[static_cast<size_t>(result)], value.at->offset, LargestBytes(value.type));
         }
       }
       if (!buffers.empty() && unplanned > 0) {
@@ -280,7 +293,7 @@ class ScheduleChecker {
       const Buffer& buffer = buffers[i];
       if (arena >= 0 && buffer.end > arena) {
         FailRule(buffer.line, DiagKind::BadPlan,
-                 NameOf(buffer.value) + " ends at " + std::to_string(buffer.end) + ", " + std::string(option) + " is " +
+                 buffer.name + " ends at " + std::to_string(buffer.end) + ", " + std::string(option) + " is " +
                      std::to_string(arena),
                  "M2");
       }
@@ -299,7 +312,7 @@ class ScheduleChecker {
 
   [[noreturn]] void FailOverlap(const std::vector<Buffer>& buffers, size_t a, size_t b) const {
     const auto text = [&](const Buffer& buffer) {
-      return NameOf(buffer.value) + " (bytes " + std::to_string(buffer.begin) + " to " + std::to_string(buffer.end) +
+      return buffer.name + " (bytes " + std::to_string(buffer.begin) + " to " + std::to_string(buffer.end) +
              ", steps " + std::to_string(buffer.first) + " to " + std::to_string(buffer.last) + ")";
     };
     FailRule(buffers[b].line, DiagKind::BadPlan, text(buffers[b]) + " overlaps " + text(buffers[a]), "M1");
