@@ -13,16 +13,35 @@
 
 namespace llmc {
 
-// Ops in a row, each reading its predecessor's last result, that a backend has as one function. Filled by tools from
-// the backend.
+// How the columns of a linear are cut: slices of `tiles` tiles of 16 columns, each computed by one thread in
+// `scratch_bytes` of its own memory (0: none).
+struct SlicePlan {
+  int64_t tiles = 1;
+  int64_t scratch_bytes = 0;
+};
+
+// What a backend offers to plan-schedule. Filled by tools from the backend.
 struct KernelTable {
+  // Ops in a row, each reading its predecessor's last result, that exist as one function.
   std::vector<std::vector<OpKind>> fused;
+  // For backends that compute matrices in slices; `gated`: the linear's function goes on with `gated`. Empty: they
+  // don't.
+  std::function<SlicePlan(const Module&, const Func&, const Op& linear, bool gated)> slice = {};
   bool Has(const std::vector<OpKind>& ops) const;
 };
 
+// Where `--backend auto` lets a function run, and why.
+struct BackendChoice {
+  bool onednn = false;
+  std::string reason;
+};
+
 struct PassContext {
-  KernelTable kernels;
-  DiagSink remark;  // may be empty
+  KernelTable kernels;           // of llvm
+  KernelTable onednn;            // of the functions that select-backend gives to oneDNN
+  std::string backend = "llvm";  // asked for: llvm, reference, onednn, auto
+  std::function<BackendChoice(const Module&, const Func&)> choose = {};  // for auto
+  DiagSink remark = {};                                                  // may be empty
   // "fuse-qkv: b3: q is q4_1, v is q8_0": what fired, what didn't and why.
   void Remark(std::string_view pass, const std::string& text) const;
 };

@@ -60,7 +60,8 @@ std::vector<int> UseOrder(const Module& module, bool states) {
 }
 
 struct Buffer {
-  ValueId value;
+  ValueId value;  // -1: the scratch of op `op`
+  size_t op;
   Space space;
   int first, last;  // steps
   int64_t bytes;
@@ -73,14 +74,15 @@ int64_t BytesAtMost(const Module& module, const Func& func, Type type) {
   return Align(ByteSize(type));
 }
 
-// One buffer per value with storage of its own; a view extends the life of the value that it views.
+// One buffer per scratch and per value with storage of its own; a view extends the life of the value that it views.
 std::vector<Buffer> Buffers(const Module& module, const Func& func, std::vector<ValueId>& root) {
   std::vector<Buffer> buffers;
   std::vector<int> buffer_of(func.values.size(), -1);
   root.resize(func.values.size());
   for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
   int step = 0;
-  for (const Op& op : func.ops) {
+  for (size_t i = 0; i < func.ops.size(); ++i) {
+    const Op& op = func.ops[i];
     if (op.schedule) step = op.schedule->step;
     for (const Operand& operand : op.operands)
       if (!operand.is_global) {
@@ -91,11 +93,13 @@ std::vector<Buffer> Buffers(const Module& module, const Func& func, std::vector<
       root[static_cast<size_t>(op.results[0])] = root[static_cast<size_t>(op.operands[0].index)];
       continue;
     }
+    if (op.schedule && op.schedule->scratch)
+      buffers.push_back({-1, i, Space::Private, step, step, Align(op.schedule->scratch->bytes)});
     for (ValueId result : op.results) {
       const Value& value = ValueAt(func, result);
       if (!value.at || value.at->space == Space::None) continue;
       buffer_of[static_cast<size_t>(result)] = static_cast<int>(buffers.size());
-      buffers.push_back({result, value.at->space, step, step, BytesAtMost(module, func, value.type)});
+      buffers.push_back({result, i, value.at->space, step, step, BytesAtMost(module, func, value.type)});
     }
   }
   return buffers;
@@ -135,7 +139,12 @@ bool PlanMemory(Module& module, const PassContext& context) {
     std::vector<Buffer> buffers = Buffers(module, func, root);
     shared = std::max(shared, PlaceBuffers(buffers, Space::Shared));
     private_bytes = std::max(private_bytes, PlaceBuffers(buffers, Space::Private));
-    for (const Buffer& buffer : buffers) ValueAt(func, buffer.value).at->offset = buffer.offset;
+    for (const Buffer& buffer : buffers) {
+      if (buffer.value < 0)
+        func.ops[buffer.op].schedule->scratch->offset = buffer.offset;
+      else
+        ValueAt(func, buffer.value).at->offset = buffer.offset;
+    }
     for (size_t v = 0; v < func.values.size(); ++v) func.values[v].at = ValueAt(func, root[v]).at;
   }
   module.options.Set("weight_bytes", weight_bytes);

@@ -8,9 +8,10 @@
 //    attention over many rows by dealt-out queries.
 // 3. With few rows, attention over fewer kv heads than threads may have is cut by groups of 64 keys: attention_groups,
 // then attention_merge.
-// 4. A new `step` begins when an op reads what another thread may have made in the current one.
+// 4. A backend that computes matrices in slices (KernelTable::slice) says how wide they are and what scratch they need.
+// 5. A new `step` begins when an op reads what another thread may have made in the current one.
 //
-// Needs:    pack-weights, plan-kv-cache (shapes are final).
+// Needs:    pack-weights, plan-kv-cache (shapes are final), select-backend.
 // Leaves:   schedule of every op but views; space of every value but the returned one, which lives in Context.logits.
 // Why here: after all rewrites; plan-memory needs lifetimes in steps.
 // Skips:    quantize behind attention when head_dim is no multiple of 32: a block would span two heads.
@@ -34,6 +35,7 @@ struct Group {
   std::vector<size_t> ops;  // indices into func.ops, in order; views in between included
   Over over = Over::All;
   int64_t grain = 1;
+  int64_t scratch_bytes = 0;  // of its linear
 };
 
 int64_t KvHeads(const Module& module, const Func& func) {
@@ -81,6 +83,19 @@ size_t OnlyReader(const Func& func, ValueId value) {
   return reader;
 }
 
+// Whether `op`, computed together with the op before `start` .. , reads nothing that is made between the two: it moves
+// to the place of `start`.
+bool ReadsOnlyEarlier(const Func& func, const Op& op, size_t start, const Op& predecessor) {
+  for (const Operand& operand : op.operands) {
+    if (operand.is_global) continue;
+    const auto is = [&](ValueId v) { return operand == Operand::Local(v); };
+    if (std::any_of(predecessor.results.begin(), predecessor.results.end(), is)) continue;
+    for (size_t i = start; i < func.ops.size(); ++i)
+      if (std::any_of(func.ops[i].results.begin(), func.ops[i].results.end(), is)) return false;
+  }
+  return true;
+}
+
 // The chain of ops from `start` on in which each is the only reader of its predecessor's last result (for gated: of
 // both), views included.
 std::vector<size_t> Chain(const Func& func, size_t start, size_t length) {
@@ -92,6 +107,7 @@ std::vector<size_t> Chain(const Func& func, size_t start, size_t length) {
     if (next == std::string::npos) return {};
     if (func.ops[next].kind == OpKind::Gated && (op.results.size() != 2 || OnlyReader(func, op.results[0]) != next))
       return {};
+    if (!ReadsOnlyEarlier(func, func.ops[next], start, op)) return {};
     chain.push_back(next);
     if (!DefOf(func.ops[next].kind).is_view) ++ops;
   }
@@ -117,7 +133,7 @@ std::vector<size_t> LongestFusion(const Func& func, size_t start, const KernelTa
   return best;
 }
 
-void Divide(const Module& module, const Func& func, int64_t kv_heads, Group& group) {
+void Divide(const Module& module, const Func& func, const KernelTable& kernels, int64_t kv_heads, Group& group) {
   const Op& op = func.ops[group.ops[0]];
   const bool few = MaxRows(module, func, op) <= kFewRows;
   const Type& result = ValueAt(func, op.results[0]).type;
@@ -130,6 +146,12 @@ void Divide(const Module& module, const Func& func, int64_t kv_heads, Group& gro
       const bool quantized = func.ops[group.ops.back()].kind == OpKind::Quantize;
       group.over = Over::Tiles;
       group.grain = quantized ? 2 : 1;
+      if (kernels.slice) {
+        const bool gated = group.ops.size() > 1 && func.ops[group.ops[1]].kind == OpKind::Gated;
+        const SlicePlan slice = kernels.slice(module, func, op, gated);
+        group.grain = slice.tiles;
+        group.scratch_bytes = slice.scratch_bytes;
+      }
       return;
     }
     case OpKind::Gated: group.over = few ? Over::Tiles : Over::Rows; return;
@@ -211,9 +233,10 @@ void Place(Func& func, const Group& group) {
 }
 
 // Reorders the ops so that each group is contiguous, at the place of its first op (what a chain adds reads only its
-// predecessor and globals), and schedules them.
+// predecessor and what was there before), and schedules them.
 void ScheduleFunc(const Module& module, const PassContext& context, Func& func) {
   const int64_t kv_heads = KvHeads(module, func);
+  const KernelTable& kernels = RunsOnOnednn(module, func) ? context.onednn : context.kernels;
   std::vector<Op> ordered;
   std::vector<Group> groups;
   std::vector<bool> taken(func.ops.size(), false);
@@ -221,7 +244,7 @@ void ScheduleFunc(const Module& module, const PassContext& context, Func& func) 
     if (taken[i]) continue;
     Group group;
     const bool view = DefOf(func.ops[i].kind).is_view;
-    for (size_t j : view ? std::vector<size_t>{i} : LongestFusion(func, i, context.kernels)) {
+    for (size_t j : view ? std::vector<size_t>{i} : LongestFusion(func, i, kernels)) {
       taken[j] = true;
       group.ops.push_back(ordered.size());
       ordered.push_back(func.ops[j]);
@@ -239,12 +262,13 @@ void ScheduleFunc(const Module& module, const PassContext& context, Func& func) 
       ValueAt(func, first.results[0]).at = ValueAt(func, first.operands[0].index).at;
       continue;
     }
-    Divide(module, func, kv_heads, group);
+    Divide(module, func, kernels, kv_heads, group);
     if (NeedsBarrier(module, func, group, made, step)) ++step;
     Place(func, group);
     for (size_t index : group.ops) {
       Op& op = func.ops[index];
-      if (!DefOf(op.kind).is_view) op.schedule = Schedule{fn, step, group.over, group.grain};
+      if (!DefOf(op.kind).is_view) op.schedule = Schedule{fn, step, group.over, group.grain, std::nullopt};
+      if (op.kind == OpKind::Linear && group.scratch_bytes > 0) op.schedule->scratch = Scratch{group.scratch_bytes, -1};
       for (ValueId result : op.results)
         made[static_cast<size_t>(result)] = {step, group.over, UnitsOf(module, func, first, group)};
     }

@@ -272,7 +272,10 @@ TEST(Wrapper, RemarksNameTheirPass) {
   Module module = Import({});
   PipelineOptions options;
   options.passes = {"fuse-qkv"};
-  RunPipeline(module, {test::TestKernels(), [&](const Diag& diag) { remarks.push_back(diag); }}, options);
+  PassContext context;
+  context.kernels = test::TestKernels();
+  context.remark = [&](const Diag& diag) { remarks.push_back(diag); };
+  RunPipeline(module, context, options);
   ASSERT_FALSE(remarks.empty());
   for (const Diag& diag : remarks) {
     EXPECT_EQ(diag.kind, DiagKind::PassRemark);

@@ -5,6 +5,7 @@
 // case:
 //   # pass: fuse-qkv, pack-weights      what to run
 //   # kernels: none                     the backend fuses nothing (default: tests/passes/kernels.h)
+//   # backend: auto                     as on llmc's command line (default: llvm)
 //   # error: BadAttribute 9:3           instead of a result: kind and place of the diagnostic
 // Besides the text, each pass run twice must change nothing the second time, and the interpreter must give the same
 // bits before and after a pass that is exact (passes/check.h). `--update` rewrites the expected halves; read the diff.
@@ -71,6 +72,9 @@ std::string RunCase(const Case& test, const std::string& file) {
   std::string result;
   PassContext context;
   if (Directive(test.input, "kernels") != "none") context.kernels = test::TestKernels();
+  context.onednn = test::TestOnednn();
+  context.choose = test::TestChoice;
+  if (const std::string backend = Directive(test.input, "backend"); !backend.empty()) context.backend = backend;
   context.remark = [&](const Diag& diag) { result += "# remark: " + diag.message + "\n"; };
   PipelineOptions options;
   options.passes = Split(Directive(test.input, "pass"), ", ");
@@ -80,7 +84,9 @@ std::string RunCase(const Case& test, const std::string& file) {
   options.after = [&](const PassInfo& pass, const Module& after, bool, double) {
     check.After(pass, after);
     Module again = after;
-    const bool changed = pass.run(again, {context.kernels, {}});
+    PassContext quiet = context;
+    quiet.remark = nullptr;
+    const bool changed = pass.run(again, quiet);
     LLMC_CHECK(!changed && Print(again) == Print(after), std::string(pass.name) + " changes its own result");
   };
   RunPipeline(module, context, options);
