@@ -20,21 +20,41 @@ const std::vector<std::string>& BackendNames() {
 #ifdef LLMC_WITH_LLVM
       "llvm",
 #endif
+#ifdef LLMC_WITH_ONEDNN
+      "onednn",
+#endif
+#if defined(LLMC_WITH_LLVM) && defined(LLMC_WITH_ONEDNN)
+      "auto",
+#endif
   };
   return names;
 }
 
 void CheckBackend(std::string_view name) {
   const std::vector<std::string>& names = BackendNames();
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
-    throw UsageError(fmt::format("no backend is called \"{}\"; there is {}", name, fmt::join(names, ", ")));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (name == "llvm" || name == "onednn" || name == "auto") {
+    const std::string_view lacks = name == "llvm"     ? "LLVM (Debian's llvm-19-dev, clang-19, liblld-19-dev)"
+                                   : name == "onednn" ? "oneDNN (Debian's libdnnl-dev)"
+                                                      : "LLVM and oneDNN (Debian's llvm-19-dev and libdnnl-dev)";
+    throw UsageError(fmt::format("backend {} is not in this build of llmc, which was made without {}; there is {}",
+                                 name, lacks, fmt::join(names, ", ")));
   }
+  throw UsageError(fmt::format("no backend is called \"{}\"; there is {}", name, fmt::join(names, ", ")));
 }
 
 std::vector<std::vector<OpKind>> FusedKernels() {
   return {
       {OpKind::RmsNorm, OpKind::Quantize},   {OpKind::AddRmsNorm, OpKind::Quantize},
       {OpKind::Linear, OpKind::Gated},       {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
+      {OpKind::Attention, OpKind::Quantize}, {OpKind::AttentionMerge, OpKind::Quantize},
+  };
+}
+
+std::vector<std::vector<OpKind>> OnednnFusedKernels() {
+  return {
+      {OpKind::RmsNorm, OpKind::Quantize},   {OpKind::AddRmsNorm, OpKind::Quantize},
+      {OpKind::Linear, OpKind::Gated},       {OpKind::Linear, OpKind::Add},
       {OpKind::Attention, OpKind::Quantize}, {OpKind::AttentionMerge, OpKind::Quantize},
   };
 }

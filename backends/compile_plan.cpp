@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "backends/backend.h"
+#include "backends/lower.h"
+#include "backends/onednn/steps.h"
 #include "backends/pack_weights.h"
 #include "backends/self_test.h"
 #include "backends/sha256.h"
@@ -15,7 +17,6 @@
 #include "ir/op.h"
 #ifdef LLMC_WITH_LLVM
 #include "backends/llvm/object.h"
-#include "backends/lower.h"
 #endif
 
 namespace llmc {
@@ -61,7 +62,8 @@ int64_t OptionOf(const Module& module, const char* name) {
   return *number;
 }
 
-PlanPhase PhaseOf(const Module& module, const Func& func) {
+// `lowered`: the function's phase of the program; null for a backend without code.
+PlanPhase PhaseOf(const Module& module, const Func& func, const Phase* lowered) {
   PlanPhase phase;
   phase.kind = KindOf(func);
   for (const std::vector<DimRange>* ranges :
@@ -72,25 +74,43 @@ PlanPhase PhaseOf(const Module& module, const Func& func) {
       phase.max_rows = Narrow(range.max, "most rows");
     }
   }
-  phase.steps.push_back({static_cast<uint32_t>(PlanStepKind::Code), func.name});
+  if (lowered != nullptr && lowered->onednn) {
+    phase.steps = StepsOf(*lowered);
+  } else {
+    phase.steps.push_back({static_cast<uint32_t>(PlanStepKind::Code), func.name});
+  }
   return phase;
 }
 
+// What isn't equal to the interpreter, in words.
+std::string NumericsOf(const Program& program) {
+  std::string phases;
+  for (const Phase& phase : program.phases) {
+    if (phase.onednn) phases += (phases.empty() ? "" : ", ") + phase.name;
+  }
+  return phases.empty() ? "exact" : "products by oneDNN, in its order of sums: " + phases;
+}
+
+// Of functions in order; none for a backend without code.
+Program ProgramOf(const PlanRequest& request) {
+  OptionOf(*request.module, "weight_bytes");
+  return request.backend == "reference" ? Program{} : LowerToProgram(*request.module);
+}
+
 // All but targets, inputs' hashes and the self-test.
-Manifest ManifestOf(const PlanRequest& request) {
+Manifest ManifestOf(const PlanRequest& request, const Program& program) {
   const Module& module = *request.module;
-  OptionOf(module, "weight_bytes");
   if (module.funcs.empty()) NoPlan("it has no functions");
   Manifest manifest;
   manifest.model = module.name;
   manifest.backend = request.backend;
-  manifest.numerics = "exact";
+  manifest.numerics = NumericsOf(program);
   manifest.build_id = BackendBuildId() + (request.build_id.empty() ? "" : ", " + request.build_id);
   manifest.options = "backend = " + request.backend + "\n";
   for (const auto& [name, value] : module.options.all()) {
     if (name == "passes") {
       manifest.passes = OptionText(value);
-    } else if (name != "after") {
+    } else if (name != "after" && name != "backend") {
       manifest.options += name + " = " + OptionText(value) + "\n";
     }
   }
@@ -102,8 +122,9 @@ Manifest ManifestOf(const PlanRequest& request) {
   manifest.shared_bytes = static_cast<uint64_t>(OptionOf(module, "shared_bytes"));
   manifest.private_bytes = static_cast<uint64_t>(OptionOf(module, "private_bytes"));
   manifest.state_bytes = static_cast<uint64_t>(OptionOf(module, "state_bytes"));
-  for (const Func& func : module.funcs) {
-    manifest.phases.push_back(PhaseOf(module, func));
+  for (size_t i = 0; i < module.funcs.size(); ++i) {
+    const Phase* lowered = program.phases.empty() ? nullptr : &program.phases[i];
+    manifest.phases.push_back(PhaseOf(module, module.funcs[i], lowered));
     if (manifest.phases.back().kind == PhaseKind::Prefill)
       manifest.chunk = std::max(manifest.chunk, manifest.phases.back().max_rows);
   }
@@ -113,6 +134,12 @@ Manifest ManifestOf(const PlanRequest& request) {
 
 void Report(const PlanRequest& request, std::string_view stage, double done) {
   if (request.progress) request.progress(stage, done);
+}
+
+// The phases that are machine code.
+Program CodePhases(Program program) {
+  std::erase_if(program.phases, [](const Phase& phase) { return phase.onednn; });
+  return program;
 }
 
 #ifdef LLMC_WITH_LLVM
@@ -138,8 +165,7 @@ std::vector<Target> Targets(const PlanRequest& request) {
 }
 
 // Adds targets to the manifest; returns their code, in order.
-std::vector<std::string> CompileTargets(const PlanRequest& request, Manifest& manifest) {
-  const Program program = LowerToProgram(*request.module);
+std::vector<std::string> CompileTargets(const PlanRequest& request, const Program& program, Manifest& manifest) {
   std::vector<std::string> code;
   const std::vector<Target> targets = Targets(request);
   for (const Target& target : targets) {
@@ -180,10 +206,12 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   CheckBackend(request.backend);
   LLMC_CHECK(request.weights != nullptr, "a plan needs weights");
   const Module& module = *request.module;
-  Manifest manifest = ManifestOf(request);
+  const Program program = ProgramOf(request);
+  Manifest manifest = ManifestOf(request, program);
   std::vector<std::string> code;
+  const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  if (request.backend == "llvm") code = CompileTargets(request, manifest);
+  if (!code_phases.phases.empty()) code = CompileTargets(request, code_phases, manifest);
 #endif
   std::vector<uint64_t> code_sizes;
   code_sizes.reserve(code.size());
@@ -206,7 +234,8 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   StreamWeights(
       module, *request.weights, request.jobs, [&](std::span<const uint8_t> bytes) { writer.AppendWeights(bytes); },
       [&](double done) { Report(request, "weights", done); });
-  if (request.self_test && (OptionOf(module, "weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
+  const bool exact = code_phases.phases.size() == program.phases.size();
+  if (request.self_test && exact && (OptionOf(module, "weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
     Report(request, "self-test", 0);
     manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
     Report(request, "self-test", 1);
@@ -234,12 +263,14 @@ struct MemoryPlan::Impl {
 MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl>()) {
   CheckBackend(request.backend);
   LLMC_CHECK(request.weights != nullptr, "a plan needs weights");
-  impl_->manifest = ManifestOf(request);
+  const Program program = ProgramOf(request);
+  impl_->manifest = ManifestOf(request, program);
+  const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  if (request.backend == "llvm") {
+  if (!code_phases.phases.empty()) {
     const Target target = TargetFromName("native");
     impl_->manifest.targets.push_back({target.name, target.features, {}, {}});
-    impl_->jit = std::make_unique<Jit>(CompileObject(LowerToProgram(*request.module), target, request.jobs));
+    impl_->jit = std::make_unique<Jit>(CompileObject(code_phases, target, request.jobs));
     Report(request, "code", 1);
   }
 #endif

@@ -7,97 +7,23 @@
 
 #include <fmt/format.h>
 
+#include "backends/call_builder.h"
+#include "backends/onednn/product.h"
 #include "ir/diag.h"
 #include "ir/op.h"
 
 namespace llmc {
 namespace {
 
-// As kernels/kernel.h has them.
+// As kernels/kernel.h and PlanSpace have them.
 enum KernelSpace : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
-
-struct Signature {
-  std::string_view name;
-  std::vector<std::string_view> words;
-  std::vector<std::string_view> constants;
-};
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
-const Signature& SignatureOf(std::string_view kernel) {
-  static const std::vector<Signature> all = {
-#define KERNEL_DEF(name, words, constants) {#name, Words(words), Words(constants)},
-#include "backends/kernels/kernels.def"
-#undef KERNEL_DEF
-  };
-  for (const Signature& signature : all) {
-    if (signature.name == kernel) return signature;
-  }
-  LLMC_CHECK(false, "lower: no kernel is called " + std::string(kernel));
-  return all.front();
-}
-
-// Fills a call by the names of kernels.def.
-class CallBuilder {
- public:
-  explicit CallBuilder(std::string_view kernel) : signature_(SignatureOf(kernel)) {
-    call_.kernel = kernel;
-    call_.record.resize(signature_.words.size());
-    call_.constants.resize(signature_.constants.size());
-    missing_ = signature_.constants;
-  }
-  void Word(std::string_view name, int64_t value) {
-    call_.record[At(signature_.words, name)] = static_cast<uint64_t>(value);
-  }
-  void Constant(std::string_view name, int64_t value) {
-    call_.constants[At(signature_.constants, name)] = value;
-    std::erase(missing_, name);
-  }
-  bool HasConstant(std::string_view name) const {
-    return std::find(signature_.constants.begin(), signature_.constants.end(), name) != signature_.constants.end();
-  }
-  KernelCall Finish(bool one_row, bool barrier) {
-    LLMC_CHECK(missing_.empty(), call_.kernel + ": constant " + std::string(missing_[0]) + " is not set");
-    call_.one_row = one_row;
-    call_.barrier_before = barrier;
-    // Phases differ in where values live and how threads divide them, matrices in their columns, attention in its last
-    // layer in whether it quantises. Over many rows reading that costs nothing, and one function serves them all: half
-    // the code of a model.
-    for (size_t i = 0; !one_row && i < call_.constants.size(); ++i) {
-      const std::string_view name = signature_.constants[i];
-      const bool open = name.ends_with("_space") || name == "over" || name == "grain" || name == "n0" || name == "n1" ||
-                        name == "n2" || (name == "out_type" && call_.kernel == "attention");
-      if (!open) continue;
-      call_.record.push_back(static_cast<uint64_t>(*call_.constants[i]));
-      call_.constants[i].reset();
-    }
-    return std::move(call_);
-  }
-
- private:
-  size_t At(const std::vector<std::string_view>& names, std::string_view name) const {
-    const auto found = std::find(names.begin(), names.end(), name);
-    LLMC_CHECK(found != names.end(), call_.kernel + " has no parameter " + std::string(name));
-    return static_cast<size_t>(found - names.begin());
-  }
-  const Signature& signature_;
-  KernelCall call_;
-  std::vector<std::string_view> missing_;
-};
 
 int64_t FloatBits(float value) { return std::bit_cast<uint32_t>(value); }
 
 class FuncLowering {
  public:
-  FuncLowering(const Module& module, const Func& func) : module_(module), func_(func), base_(func.values.size()) {
+  FuncLowering(const Module& module, const Func& func)
+      : module_(module), func_(func), onednn_(RunsOnOnednn(module, func)), base_(func.values.size()) {
     for (size_t v = 0; v < base_.size(); ++v) base_[v] = Operand::Local(static_cast<ValueId>(v));
     for (const DimRange& range : func.dims) one_row_ = one_row_ || (range.symbol == "S" && range.max == 1);
     for (const Op& op : func.ops) {
@@ -116,7 +42,7 @@ class FuncLowering {
       }
       first = end;
     }
-    return {func_.name, std::move(calls_)};
+    return {func_.name, std::move(calls_), onednn_};
   }
 
  private:
@@ -139,8 +65,8 @@ class FuncLowering {
     for (size_t i = 0; i < op.results.size(); ++i) types += (i == 0 ? " " : ", ") + ToText(ResultType(op, i));
     const std::string result = "%" + ToText(func_.values[static_cast<size_t>(op.results[0])].name);
     Fail(DiagKind::Unsupported, {"@" + func_.name, result},
-         fmt::format("backend llvm has no kernel for {} ({}) over {}: {}", OpText(op.kind), types,
-                     OverText(op.schedule->over), why));
+         fmt::format("backend {} has no kernel for {} ({}) over {}: {}", onednn_ ? "onednn" : "llvm", OpText(op.kind),
+                     types, OverText(op.schedule->over), why));
   }
 
   [[noreturn]] void Unplanned(const std::string& name) const {
@@ -207,6 +133,12 @@ class FuncLowering {
     call.Constant("grain", schedule.grain);
   }
 
+  void Push(KernelCall call, const Op& op) {
+    call.barrier_before = !calls_.empty() && op.schedule->step > step_;
+    calls_.push_back(std::move(call));
+    step_ = op.schedule->step;
+  }
+
   void Emit(CallBuilder& call, const Op& op) {
     const Type& rows_of =
         op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
@@ -215,8 +147,7 @@ class FuncLowering {
       NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
     }
     const bool one_row = !rows.is_symbol() || one_row_;
-    calls_.push_back(call.Finish(one_row, !calls_.empty() && op.schedule->step > step_));
-    step_ = op.schedule->step;
+    Push(call.Finish(one_row, !onednn_), op);
   }
 
   static int64_t Width(const Type& type) {
@@ -295,11 +226,54 @@ class FuncLowering {
     Emit(call, op);
   }
 
+  PlanPlace PlaceOf(const Op& op, Operand operand) const {
+    const Location location = Locate(op, operand);
+    return {static_cast<PlanSpace>(location.space), static_cast<uint64_t>(location.offset)};
+  }
+
+  // A product by oneDNN, with what its post-ops can do.
+  void LowerProduct(const Op& op) {
+    const bool pair = op.results.size() == 2 && std::get<bool>(AttrOf(op, "interleave"));
+    const Op* gated = pair ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
+    const Op* add = op.results.size() == 1 ? Fused(op, op.results[0], OpKind::Add) : nullptr;
+    DnnlStep step = ProductOf(module_, func_, op, gated != nullptr);
+    const Schedule& schedule = *op.schedule;
+    const Scratch scratch = schedule.scratch.value_or(Scratch{0, 0});
+    if (schedule.over != Over::Tiles || schedule.grain != step.slice_tiles ||
+        scratch.bytes != static_cast<int64_t>(step.scratch_bytes)) {
+      NoKernel(op, fmt::format("slices of {} tiles with {} bytes of scratch are asked for, oneDNN's are of {} with {}",
+                               schedule.grain, scratch.bytes, step.slice_tiles, step.scratch_bytes));
+    }
+    if (scratch.offset < 0) Unplanned("scratch");
+    step.scratch = {PlanSpace::Private, static_cast<uint64_t>(scratch.offset)};
+    step.x = PlaceOf(op, op.operands[0]);
+    step.w = PlaceOf(op, op.operands[1]).offset;
+    if (op.operands.size() > 2) step.bias = PlaceOf(op, op.operands[2]).offset;
+    if (gated != nullptr) CheckGateOrder(op, *gated);
+    if (add != nullptr) {
+      const bool second = Base(add->operands[1]) == Operand::Local(op.results[0]);
+      step.residual = PlaceOf(*add, add->operands[second ? 0 : 1]);
+    }
+    const Op& last = gated != nullptr ? *gated : add != nullptr ? *add : op;
+    for (size_t i = 0; i < step.parts.size(); ++i) step.parts[i].out = PlaceOf(last, Operand::Local(last.results[i]));
+    KernelCall call;
+    call.product = std::move(step);
+    Push(std::move(call), op);
+  }
+
+  void CheckGateOrder(const Op& op, const Op& gated) const {
+    if (Base(gated.operands[0]) != Operand::Local(op.results[0]) ||
+        Base(gated.operands[1]) != Operand::Local(op.results[1])) {
+      NoKernel(op, "gated doesn't take the two results in order");
+    }
+  }
+
   void LowerLinear(const Op& op) {
     const Type &x = TypeOfOperand(op, 0), &w = TypeOfOperand(op, 1);
     const bool a8 = x.dtype == DType::A8, has_bias = op.operands.size() > 2;
     if (w.layout != Layout::Tiles16) NoKernel(op, "the weight isn't packed (pack-weights)");
     if (op.results.size() > 3) NoKernel(op, "more than three results");
+    if (onednn_) return LowerProduct(op);
     const bool interleave = std::get<bool>(AttrOf(op, "interleave"));
     const Op* gated = op.results.size() == 2 && interleave ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
     const Op* quantize = gated != nullptr ? Fused(*gated, gated->results[0], OpKind::Quantize) : nullptr;
@@ -314,10 +288,7 @@ class FuncLowering {
     call.Constant("has_bias", has_bias ? 1 : 0);
     if (gated != nullptr) {
       const Op& last = quantize != nullptr ? *quantize : *gated;
-      if (Base(gated->operands[0]) != Operand::Local(op.results[0]) ||
-          Base(gated->operands[1]) != Operand::Local(op.results[1])) {
-        NoKernel(op, "gated doesn't take the two results in order");
-      }
+      CheckGateOrder(op, *gated);
       PlaceResult(call, last, "out", 0);
       call.Constant("n", ResultType(op, 0).dims[1].value);
       call.Constant("out_type", static_cast<int64_t>(ResultType(last, 0).dtype));
@@ -434,6 +405,7 @@ class FuncLowering {
 
   const Module& module_;
   const Func& func_;
+  const bool onednn_;          // matrices are products of oneDNN
   std::vector<Operand> base_;  // what a value's storage is: views are their operand's
   bool one_row_ = false;       // every call of this function is over one row
   std::vector<KernelCall> calls_;

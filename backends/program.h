@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan_steps.h"
+
 namespace llmc {
 
 // One call of a kernel (backends/kernels/*.cpp):
@@ -21,11 +23,14 @@ struct KernelCall {
   std::vector<uint64_t> record;  // offsets in bytes: read at run time through `rec`
   bool one_row = false;          // rows is the constant 1, else Context.rows
   bool barrier_before = false;   // all threads meet before this call
+  // Instead of a kernel, in phases of oneDNN: a matrix product.
+  std::optional<DnnlStep> product = {};
 };
 
 struct Phase {
   std::string name;  // exported symbol llmc_<name>: LlmcPhaseFn
   std::vector<KernelCall> calls;
+  bool onednn = false;  // a step list rather than code
 };
 
 struct Program {

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "backends/backend.h"
 #include "ir/text.h"
 #include "tools/note.h"
 #include "tools/plan_request.h"
@@ -57,7 +56,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
   PlanRequest request;
   request.module = &model.module;
   request.weights = model.weights.get();
-  request.backend = flags.backend;
+  request.backend = lowered.backend;
   request.targets = flags.target_cpu;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
@@ -76,7 +75,6 @@ PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
 }
 
 int CommandCompile(const CompileFlags& flags) {
-  CheckBackend(flags.backend);
   if (flags.output.empty() && flags.stop_after.empty())
     throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
   if (flags.output == "-" && flags.stop_after.empty()) throw UsageError("-o -: a plan goes into a file, not to stdout");

@@ -36,7 +36,10 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
     throw UsageError(fmt::format("{}: no pass \"{}\" ran; there are import, {}", plan.name(), pass,
                                  fmt::join(pipeline.passes, ", ")));
   pipeline.stop_after = pass;
-  RunPipeline(module, ContextOf(false), pipeline);
+  const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
+  const AttrValue* target = last.options.Find("target");
+  const auto* name = target == nullptr ? nullptr : std::get_if<std::string>(target);
+  RunPipeline(module, ContextOf(false, plan.manifest().backend, name == nullptr ? "" : *name), pipeline);
   WriteText("-", Print(module));
 }
 

@@ -26,7 +26,7 @@ int CommandOpt(const OptFlags& flags) {
     pipeline.passes.push_back(flags.passes.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (!pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks), pipeline);
+  if (!pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks, "llvm", "x86-64-v3"), pipeline);
   WriteText(flags.output, Print(module, {.flat = flags.flat}));
   return 0;
 }

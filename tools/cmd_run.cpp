@@ -37,7 +37,7 @@ Executable Compile(const CompileFlags& flags, const RunOptions& run) {
   executable.weights = memory->plan->weights();
   executable.weights_size = memory->plan->weights_size();
   executable.tokenizer = memory->lowered.model.tokenizer;
-  if (flags.backend == "reference") {
+  if (memory->lowered.backend == "reference") {
     const Module& module = memory->lowered.model.module;
     memory->interpreter = std::make_unique<Interpreter>(
         module, *memory->lowered.model.weights,

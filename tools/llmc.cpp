@@ -55,7 +55,10 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
 
 void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
   AddModelOptions(app, flags.model);
-  app.add_option("--backend", flags.backend, "who makes the code")->check(CLI::IsMember({"llvm", "reference"}));
+  app.add_option("--backend", flags.backend,
+                 "who makes the code: llvm, onednn (matrix products by oneDNN), auto (the faster "
+                 "one for each phase), reference (none)")
+      ->check(CLI::IsMember({"llvm", "onednn", "auto", "reference"}));
   app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native")->type_name("LIST");
   app.add_option("--dump-ir", flags.dump_ir, "write the IR after each pass that changed it into DIR")->type_name("DIR");
   AddList(app, "--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");
@@ -77,6 +80,7 @@ void NoteGiven(const CLI::App& app, CompileFlags& flags) {
   flags.kv_type_given = app.count("--kv-type") > 0;
   flags.activations_given = app.count("--activations") > 0;
   flags.quantize_given = app.count("--quantize") > 0;
+  flags.backend_given = app.count("--backend") > 0;
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name.starts_with("-") && name != "--context" && name != "--chunk")

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
+#include "backends/onednn/costs.h"
+#include "backends/onednn/product.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check.h"
@@ -128,6 +130,23 @@ void CheckFrom(const Module& module, const Module& imported, const CompileFlags&
   }
 }
 
+// The backend that the passes choose for: the command line's, or the one of the module of --from, where they may have
+// chosen already.
+std::string BackendOf(const Module& module, const CompileFlags& flags) {
+  if (flags.from.empty()) return flags.backend;
+  const AttrValue* option = module.options.Find("backend");
+  const auto* chosen = option == nullptr ? nullptr : std::get_if<std::string>(option);
+  const AttrValue* list = module.options.Find("passes");
+  const auto* ran = list == nullptr ? nullptr : std::get_if<std::vector<Dim>>(list);
+  const bool behind = ran != nullptr && std::find(ran->begin(), ran->end(), Dim("select-backend")) != ran->end();
+  if (!behind) return flags.backend;
+  const std::string has = chosen != nullptr ? *chosen : "llvm";
+  const bool plain = has == "llvm" && flags.backend == "reference";  // one IR for both
+  if (flags.backend_given && flags.backend != has && !plain)
+    throw UsageError(fmt::format("--backend {} contradicts {}, which is for {}", flags.backend, flags.from, has));
+  return flags.backend_given ? flags.backend : has;
+}
+
 // What the command line leaves out has not run; where it stops is still ahead, or where the module stands.
 void CheckPassesLeft(const Module& module, const CompileFlags& flags, const std::vector<std::string>& left) {
   std::vector<Dim> ran;
@@ -167,9 +186,19 @@ bool IsPlanFile(const std::string& path) {
          std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
 }
 
-PassContext ContextOf(bool remarks) {
+PassContext ContextOf(bool remarks, const std::string& backend, const std::string& targets) {
   PassContext context;
+  context.backend = backend;
   context.kernels.fused = FusedKernels();
+  context.onednn.fused = OnednnFusedKernels();
+  context.onednn.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {
+    const DnnlStep step = ProductOf(module, func, linear, gated);
+    return SlicePlan{step.slice_tiles, static_cast<int64_t>(step.scratch_bytes)};
+  };
+  context.choose = [targets](const Module& module, const Func& func) {
+    const CostEstimate cost = EstimateCosts(module, func, targets);
+    return BackendChoice{cost.onednn, cost.reason};
+  };
   if (remarks) context.remark = PrintDiag;
   return context;
 }
@@ -215,6 +244,7 @@ void WriteText(const std::string& path, const std::string& text) {
 
 Lowered Lower(const CompileFlags& given) {
   Lowered lowered;
+  CheckBackend(given.backend);
   CompileFlags flags = given;
   Module from;
   if (!flags.from.empty()) {
@@ -236,6 +266,8 @@ Lowered Lower(const CompileFlags& given) {
   if (!flags.context_given && flags.from.empty())
     Note(fmt::format("context: {} positions\n", module.options.Int("context")));
 
+  lowered.backend = BackendOf(module, flags);
+  CheckBackend(lowered.backend);
   PipelineOptions pipeline;
   pipeline.file = flags.from.empty() ? flags.model.model : flags.from;
   pipeline.disabled.insert(flags.disable_pass.begin(), flags.disable_pass.end());
@@ -269,7 +301,8 @@ Lowered Lower(const CompileFlags& given) {
     if (check) check->After(pass, now);
   };
   const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
-  if (!stands && !pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks), pipeline);
+  if (!stands && !pipeline.passes.empty())
+    RunPipeline(module, ContextOf(flags.remarks, lowered.backend, flags.target_cpu), pipeline);
   lowered.stopped = !flags.stop_after.empty();
   return lowered;
 }

@@ -9,6 +9,7 @@ namespace llmc {
 struct Lowered {
   Model model;              // model.module is the scheduled module
   std::string import_text;  // the IR after import
+  std::string backend;      // asked for, here or in the module of --from
   bool stopped = false;     // --stop-after: the pipeline did not run to its end
 };
 
@@ -16,8 +17,8 @@ struct Lowered {
 // say.
 Lowered Lower(const CompileFlags& flags);
 
-// The pass context of the backends that are built in: the kernels that exist as one function.
-PassContext ContextOf(bool remarks);
+// What the passes may ask of the backends that are built in. `backend` and `targets` as on the command line.
+PassContext ContextOf(bool remarks, const std::string& backend, const std::string& targets);
 
 // A whole text file; "-" is stdin. Throws InputError. At most 256 MiB.
 std::string ReadText(const std::string& path);

@@ -20,7 +20,7 @@ namespace {
 namespace elf = llvm::ELF;
 using ElfFile = llvm::object::ELFFile<llvm::object::ELF64LE>;
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kCodePage = 4096;
 // Code of the largest models is a few hundred KiB; a header that asks for more than this is damaged.
 constexpr uint64_t kMaxCode = 1u << 28;
 
@@ -174,7 +174,7 @@ CodeBlob Flatten(const std::string& shared_object) {
     if (at + size > blob.bytes.size()) blob.bytes.resize(at + size, '\0');
     std::memcpy(blob.bytes.data() + at, shared_object.data() + from, bytes);
   }
-  blob.bytes.resize((blob.bytes.size() + kPage - 1) / kPage * kPage, '\0');
+  blob.bytes.resize((blob.bytes.size() + kCodePage - 1) / kCodePage * kCodePage, '\0');
   for (const auto& section : sections) {
     if (section.sh_type != elf::SHT_DYNSYM && section.sh_type != elf::SHT_SYMTAB) continue;
     const llvm::StringRef names = Get(file.getStringTableForSymtab(section));

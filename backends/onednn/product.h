@@ -1,0 +1,13 @@
+// Products for oneDNN: what a `dnnl` step of a plan (runtime/plan_steps.h) says about a linear of the IR, apart from
+// where its operands lie. No oneDNN here: what runs the steps is runtime/onednn.
+#pragma once
+#include "ir/module.h"
+#include "runtime/plan_steps.h"
+
+namespace llmc {
+
+// The step of `linear`, without places; `gated`: its function goes on with `gated`. Slices are cut here: their width
+// depends on shapes alone, never on threads, so bits don't either.
+DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, bool gated);
+
+}  // namespace llmc
