@@ -7,6 +7,7 @@
 #include "runtime/generate.h"
 #include "runtime/report.h"
 #include "runtime/sampler.h"
+#include "runtime/step_library.h"
 
 namespace llmc {
 namespace {
@@ -45,6 +46,11 @@ void RunBench(RunState& run) {
   std::vector<int32_t> prompt(prompt_tokens);
   for (int32_t& id : prompt) id = static_cast<int32_t>(random.Next() % session.vocab());
 
+  const StepProgram* program = run.executable.program.get();
+  if (program != nullptr)
+    std::fprintf(stderr, "%llu primitives of %s made in %.1f ms\n",
+                 static_cast<unsigned long long>(program->primitives()), program->version().c_str(),
+                 program->milliseconds());
   std::vector<double> ttft, prefill, decode, stream;
   for (uint32_t r = 0; r < run.options.repeats; ++r) {
     session.Reset();
@@ -78,6 +84,7 @@ void RunBench(RunState& run) {
       .Integer("prompt_tokens", prompt_tokens)
       .Integer("generated_tokens", new_tokens);
   json.Integer("threads", session.threads()).Text("cpu", CpuName());
+  if (program != nullptr) json.Number("primitives_ms", program->milliseconds());
   json.Number("stream_bytes_per_second", Median(stream)).Integer("weights_bytes", run.executable.weights_size);
   WriteOut(json.Finish());
 }

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "runtime/barrier.h"
+#include "runtime/step_library.h"
+
 namespace llmc {
 namespace {
 
@@ -19,10 +22,13 @@ uint32_t CheckedThreads(uint32_t threads) {
 }  // namespace
 
 struct Session::Job {
-  const std::vector<LlmcPhaseFn>* steps;
+  const std::vector<ExecutableStep>* steps;
+  const StepProgram* program;
   const LlmcContext* context;
   uint32_t threads;
+  uint8_t* scratchpads;
   std::atomic<uint32_t> aborted{0};
+  std::atomic<size_t> failed{0};  // 1 + number of a library step that failed
 };
 
 Session::Session(const Executable& executable, const SessionOptions& options)
@@ -39,11 +45,14 @@ Session::Session(const Executable& executable, const SessionOptions& options)
     throw PlanError("a context of " + Str(context_) + " positions is over the plan's " + Str(m.context));
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
   if (!executable_.interpret) {
-    if (executable_.code.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
+    if (executable_.steps.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
     shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena");
     scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas");
     // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
     states_ = Reservation::Zeros(m.state_bytes, false, "caches");
+    if (executable_.program)
+      scratchpads_ =
+          Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads");
   }
   logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
 }
@@ -106,10 +115,23 @@ void Session::Score(std::span<const int32_t> tokens, const std::function<void(st
 
 void Session::RunJob(void* data, uint32_t thread) {
   Job& job = *static_cast<Job*>(data);
-  for (LlmcPhaseFn step : *job.steps) {
-    if (step(job.context, thread, job.threads) != 0) {
+  uint8_t* scratchpad =
+      job.scratchpads == nullptr ? nullptr : job.scratchpads + thread * job.program->scratchpad_bytes();
+  // Every thread learns of an abort at the same barrier. A library step that failed stops nobody: the others couldn't
+  // know before the next barrier, and would wait there.
+  for (const ExecutableStep& step : *job.steps) {
+    uint32_t leave = 0;
+    switch (step.kind) {
+      case ExecutableStep::Kind::Code: leave = step.code(job.context, thread, job.threads); break;
+      case ExecutableStep::Kind::Barrier: leave = MeetAtBarrier(job.context, thread, job.threads); break;
+      case ExecutableStep::Kind::Library:
+        if (job.program->Run(step.index, job.context, thread, job.threads, scratchpad) != 0)
+          job.failed.store(static_cast<size_t>(&step - job.steps->data()) + 1);
+        break;
+    }
+    if (leave != 0) {
       job.aborted.store(1);
-      return;  // every thread learns of an abort at the same barrier
+      return;
     }
   }
 }
@@ -136,8 +158,8 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   context.abi = LLMC_ABI_VERSION;
   context.barrier = barrier_.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
-  Job job{&executable_.code[static_cast<size_t>(&phase - manifest_->phases.data())], &context,
-          adapt_ ? governor_.threads() : pool_.size()};
+  Job job{&executable_.steps[static_cast<size_t>(&phase - manifest_->phases.data())], executable_.program.get(),
+          &context, adapt_ ? governor_.threads() : pool_.size(), scratchpads_.data()};
   const uint64_t start = NowNanoseconds();
   const bool late = pool_.Run(job.threads, RunJob, &job);
   // One-row calls are alike, so their times can be compared; longer ones follow what those have shown.
@@ -146,6 +168,10 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
     throw PlanError("stopped on request at position " + Str(pos_));
+  }
+  if (const size_t failed = job.failed.load(); failed != 0) {
+    throw PlanError(Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ",
+                            executable_.program->version(), " failed at position ", Str(pos_), " (out of memory?)"}));
   }
   pos_ += rows;
 }

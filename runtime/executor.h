@@ -1,5 +1,4 @@
-// Runs forward calls. An Executable is a model that can run (a loaded plan, or what the compiler holds in memory); a
-// Session is one sequence on it: its caches, its threads, its position.
+// Runs forward calls. A Session is one sequence on an Executable: its caches, its threads, its position.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -9,32 +8,12 @@
 #include <vector>
 
 #include "runtime/context.h"
+#include "runtime/executable.h"
 #include "runtime/memory.h"
 #include "runtime/plan.h"
 #include "runtime/threads.h"
 
 namespace llmc {
-
-// One call of a phase without code: the interpreter's side of `llmc run --backend reference`.
-struct ForwardCall {
-  const PlanPhase* phase = nullptr;
-  std::span<const int32_t> tokens;  // of positions pos ..
-  uint32_t pos = 0, total = 0;      // as in LlmcContext
-  float* logits = nullptr;          // f32[1 or rows, vocab], to be filled
-};
-
-struct Executable {
-  std::shared_ptr<const Manifest> manifest;
-  // For each phase of the manifest the functions of its code steps, in order. Empty when `interpret` is set.
-  std::vector<std::vector<LlmcPhaseFn>> code;
-  std::function<void(const ForwardCall&)> interpret;
-  const uint8_t* weights = nullptr;  // 64-byte aligned
-  uint64_t weights_size = 0;
-  std::string_view tokenizer;  // tables (runtime/tokenizer.h), kept by `owner`; empty: none
-  std::function<void()>
-      check_unchanged;  // throws PlanError when what `weights` points to has changed since it was opened; may be empty
-  std::shared_ptr<void> owner;  // keeps code, weights and tables alive
-};
 
 struct SessionOptions {
   uint32_t threads = 1;
@@ -84,7 +63,7 @@ class Session {
   std::shared_ptr<const Manifest> manifest_;
   uint32_t context_, chunk_, pos_ = 0;
   bool adapt_;
-  Reservation shared_, scratch_, states_, logits_;
+  Reservation shared_, scratch_, states_, logits_, scratchpads_;
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};
   ThreadPool pool_;

@@ -147,17 +147,6 @@ size_t PickTarget(const Manifest& m, const std::string& name) {
   return best;
 }
 
-void CheckSteps(const Manifest& m, const std::string& name) {
-  for (const PlanPhase& phase : m.phases) {
-    for (const PlanStep& step : phase.steps) {
-      if (step.kind != static_cast<uint32_t>(PlanStepKind::Code)) {
-        throw PlanError(name + ": phase " + std::string(PhaseKindName(phase.kind)) + " has a step of kind " +
-                        std::to_string(step.kind) + ", which this program can't run (it knows 1, code)");
-      }
-    }
-  }
-}
-
 struct Loaded {
   PlanFile plan;
   struct stat opened{};
@@ -173,24 +162,26 @@ Executable LoadPlan(const std::string& path, const LoadOptions& options) {
   const PlanFile& plan = loaded->plan;
   const Manifest& m = plan.manifest();
   if (fstat(plan.fd(), &loaded->opened) != 0) FailErrno(path, "can't look at the file");
-  if (m.targets.empty())
+  if (m.backend == "reference")
     throw PlanError(path + ": a plan of backend " + m.backend +
                     " has no code; `llmc run MODEL --backend reference` runs its model");
-  CheckSteps(m, path);
-  const size_t target = PickTarget(m, path);
 
   Executable executable;
   executable.manifest = std::make_shared<const Manifest>(m);
   loaded->tokenizer = plan.Read(SectionKind::Tokenizer);
   executable.tokenizer = loaded->tokenizer;
-  loaded->code = SealCode(plan, *plan.Find(SectionKind::Code, static_cast<uint32_t>(target)));
-  WritePerfMap(m.targets[target], loaded->code.data());
-  for (const PlanPhase& phase : m.phases) {
-    std::vector<LlmcPhaseFn>& steps = executable.code.emplace_back();
-    for (const PlanStep& step : phase.steps) {
-      steps.push_back(reinterpret_cast<LlmcPhaseFn>(loaded->code.data() + m.targets[target].entries.at(step.payload)));
-    }
+  // Without a target there are no code steps (CheckManifest).
+  const std::map<std::string, uint64_t>* entries = nullptr;
+  if (!m.targets.empty()) {
+    const size_t target = PickTarget(m, path);
+    loaded->code = SealCode(plan, *plan.Find(SectionKind::Code, static_cast<uint32_t>(target)));
+    WritePerfMap(m.targets[target], loaded->code.data());
+    entries = &m.targets[target].entries;
   }
+  MakeSteps(
+      executable,
+      [&](const std::string& name) { return reinterpret_cast<LlmcPhaseFn>(loaded->code.data() + entries->at(name)); },
+      path);
   if (const PlanSection* weights = plan.Find(SectionKind::Weights)) {
     loaded->weights = MapWeights(plan, *weights, options.populate, &executable.weights);
     executable.weights_size = weights->size;

@@ -11,9 +11,9 @@ struct LoadOptions {
   bool populate = true;
 };
 
-// Throws PlanError: what PlanFile refuses; a plan without code; steps of unknown kinds; no target for this CPU (with
-// what is missing); no memory. While the executable lives, reading weights of a file that was cut ends the process with
-// status 1 and a message rather than with SIGBUS.
+// Throws PlanError: what PlanFile refuses; a plan of backend reference; what MakeSteps refuses; no target for this CPU
+// (with what is missing); no memory. While the executable lives, reading weights of a file that was cut ends the
+// process with status 1 and a message rather than with SIGBUS.
 Executable LoadPlan(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace llmc

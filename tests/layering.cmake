@@ -2,7 +2,7 @@
 # LAYERS: "name:use,use;..." from CMakeLists.txt. ROOT: the source tree.
 cmake_minimum_required(VERSION 3.24)
 function(layer_of path out)
-  if(path MATCHES "^runtime/(plan|context)")
+  if(path MATCHES "^runtime/(plan|context|barrier)")
     set(${out} plan PARENT_SCOPE)
   else()
     string(REGEX MATCH "^[^/]+" top "${path}")

@@ -48,10 +48,7 @@ Executable Compile(const CompileFlags& flags, const RunOptions& run) {
       std::memcpy(call.logits, logits.data(), logits.size() * sizeof(float));
     };
   } else {
-    for (const PlanPhase& phase : executable.manifest->phases) {
-      std::vector<LlmcPhaseFn>& code = executable.code.emplace_back();
-      for (const PlanStep& step : phase.steps) code.push_back(memory->plan->Entry(step.payload));
-    }
+    MakeSteps(executable, [&](const std::string& name) { return memory->plan->Entry(name); }, flags.model.model);
   }
   executable.owner = memory;
   return executable;

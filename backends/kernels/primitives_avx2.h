@@ -229,6 +229,5 @@ INLINE void LoadBf16Pairs(const uint8_t* p, F32x16& even, F32x16& odd) {
 }
 
 INLINE void Prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-INLINE void Pause() { _mm_pause(); }
 
 }  // namespace KERNELS_NAMESPACE

@@ -256,6 +256,5 @@ INLINE void LoadBf16Pairs(const uint8_t* p, F32x16& even, F32x16& odd) {
 }
 
 INLINE void Prefetch(const void*) {}
-INLINE void Pause() {}
 
 }  // namespace KERNELS_NAMESPACE

@@ -47,10 +47,7 @@ PlanRequest RequestFor(const Module& module, const WeightSource& weights) {
 Executable FromMemory(std::shared_ptr<MemoryPlan> plan) {
   Executable executable;
   executable.manifest = std::shared_ptr<const Manifest>(plan, &plan->manifest());
-  for (const PlanPhase& phase : plan->manifest().phases) {
-    std::vector<LlmcPhaseFn>& code = executable.code.emplace_back();
-    for (const PlanStep& step : phase.steps) code.push_back(plan->Entry(step.payload));
-  }
+  MakeSteps(executable, [&](const std::string& name) { return plan->Entry(name); }, "in memory");
   executable.weights = plan->weights();
   executable.weights_size = plan->weights_size();
   executable.owner = std::move(plan);

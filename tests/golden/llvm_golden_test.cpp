@@ -25,10 +25,7 @@ class Compiled {
     executable_.manifest = std::make_shared<Manifest>(plan_->manifest());
     executable_.weights = plan_->weights();
     executable_.weights_size = plan_->weights_size();
-    for (const PlanPhase& phase : executable_.manifest->phases) {
-      executable_.code.emplace_back();
-      for (const PlanStep& step : phase.steps) executable_.code.back().push_back(plan_->Entry(step.payload));
-    }
+    MakeSteps(executable_, [&](const std::string& name) { return plan_->Entry(name); }, folder);
   }
 
   std::unique_ptr<Session> Open(uint32_t threads) const {

@@ -1,0 +1,41 @@
+// From a manifest's step lists to what the executor walks.
+#include "runtime/executable.h"
+
+#include "runtime/step_library.h"
+
+namespace llmc {
+
+void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std::string& name)>& entry,
+               std::string_view where, std::shared_ptr<const StepLibrary> library) {
+  std::vector<LlmcOnednnStep> library_steps;
+  std::string need;  // the first step that the library runs
+  executable.steps.clear();
+  for (const PlanPhase& phase : executable.manifest->phases) {
+    std::vector<ExecutableStep>& steps = executable.steps.emplace_back();
+    for (const PlanStep& step : phase.steps) {
+      const auto at = [&] {
+        return Joined({"phase ", PhaseKindName(phase.kind), ", step ", std::to_string(steps.size())});
+      };
+      switch (static_cast<PlanStepKind>(step.kind)) {
+        case PlanStepKind::Code: steps.push_back({ExecutableStep::Kind::Code, entry(step.payload), 0}); break;
+        case PlanStepKind::Barrier: steps.push_back({ExecutableStep::Kind::Barrier, nullptr, 0}); break;
+        case PlanStepKind::Kernel:
+        case PlanStepKind::Dnnl:
+          if (need.empty())
+            need = at() + (step.kind == static_cast<uint32_t>(PlanStepKind::Kernel) ? " (kernel)" : " (dnnl)");
+          steps.push_back({ExecutableStep::Kind::Library, nullptr, library_steps.size()});
+          library_steps.push_back({step.kind, step.payload.data(), step.payload.size()});
+          break;
+        default:
+          throw PlanError(Joined({where, ": ", at(), " is of kind ", std::to_string(step.kind),
+                                  ", which this program can't run (it knows 1..4: code, dnnl, barrier, kernel)"}));
+      }
+    }
+  }
+  executable.program = nullptr;
+  if (library_steps.empty()) return;
+  if (library == nullptr) library = StepLibrary::Open(where, need);
+  executable.program = std::make_shared<const StepProgram>(std::move(library), library_steps, where);
+}
+
+}  // namespace llmc
