@@ -1,0 +1,153 @@
+// Checks constants by their names in kernels.def, which mean the same in every kernel: ranges first, then what single
+// kernels need so that no division is by zero and no block is cut.
+#include "runtime/onednn/kernel_check.h"
+
+#include <map>
+#include <string_view>
+
+#include "backends/kernels/kernel.h"
+#include "runtime/plan_error.h"
+
+namespace llmc::onednn {
+namespace {
+
+using Values = std::map<std::string_view, int64_t>;
+
+constexpr int64_t kMost = int64_t{1} << 31;
+struct Bounds {
+  const char* name;
+  int64_t low, high;
+};
+constexpr Bounds kBounds[] = {
+    {"dim", 1, kMost},
+    {"heads", 1, kMost},
+    {"q_heads", 1, kMost},
+    {"kv_heads", 1, kMost},
+    {"rotary", 1, kMost},
+    {"k", 1, kMost},
+    {"n", 1, kMost},
+    {"n0", 1, kMost},
+    {"n1", 0, kMost},
+    {"n2", 0, kMost},
+    {"slots", 1, kMost},
+    {"count", 1, kMost},
+    {"window", 0, kMost},
+    {"k_split", 1, kMost},
+    {"grain", 1, kMost},
+    {"interleave", 0, 1},
+    {"has_bias", 0, 1},
+    {"pairs", 0, 1},
+    {"over", 0, kernels::kQueries},
+    {"eps", 0, UINT32_MAX},
+    {"scale", 0, UINT32_MAX},
+};
+
+std::vector<std::string_view> Words(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+bool IsFloat(int64_t type) { return type == kernels::kF32 || type == kernels::kF16 || type == kernels::kBF16; }
+bool IsBlock(int64_t type) { return type >= kernels::kQ4_0 && type <= kernels::kQ8_0; }
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+class Checker {
+ public:
+  Checker(const NativeKernel& kernel, const Values& values, const std::string& where)
+      : name_(kernel.name), values_(values), where_(where) {}
+
+  void Check() const {
+    for (const auto& [name, value] : values_) CheckRange(name, value);
+    if (Has("k_split") && (Value("k") / Unit()) % Value("k_split") != 0)
+      Fail("k " + Text("k") + " isn't k_split " + Text("k_split") + " whole parts");
+    if (Has("k") && Value("k") % Unit() != 0) Fail("k " + Text("k") + " isn't a multiple of " + std::to_string(Unit()));
+    if (Has("interleave") && Value("interleave") == 1 && (Value("n1") != Value("n0") || Value("n2") != 0))
+      Fail("interleaved, of " + Text("n0") + ", " + Text("n1") + " and " + Text("n2") + " columns");
+    if (Has("kv_heads") && Value("q_heads") % Value("kv_heads") != 0)
+      Fail(Text("q_heads") + " q heads aren't a multiple of " + Text("kv_heads") + " kv heads");
+    if (Has("rotary") && (Value("rotary") > Value("dim") || Value("rotary") % 2 != 0))
+      Fail("rotary " + Text("rotary") + " isn't an even number up to dim " + Text("dim"));
+    const bool quantizes = EndsWith(name_, "quantize") || (Has("out_type") && Value("out_type") == kernels::kA8);
+    const char* columns = Has("dim") ? "dim" : "n";
+    if (quantizes && Value(columns) % 32 != 0)
+      Fail(std::string(columns) + " " + Text(columns) + " isn't a multiple of 32");
+  }
+
+ private:
+  bool Has(std::string_view name) const { return values_.count(name) != 0; }
+  int64_t Value(std::string_view name) const { return values_.at(name); }
+  std::string Text(std::string_view name) const { return std::to_string(Value(name)); }
+  // K of a step of a tile.
+  int64_t Unit() const {
+    return EndsWith(name_, "_a8") || (name_.substr(0, 6) == "linear" && IsBlock(Value("type"))) ? 32 : 1;
+  }
+
+  void CheckRange(std::string_view name, int64_t value) const {
+    if (EndsWith(name, "_space")) return Between(name, value, kernels::kWeights, kernels::kTokens);
+    if (EndsWith(name, "type")) {
+      if (!TypeIsKnown(name, value))
+        Fail(std::string(name) + " " + std::to_string(value) + (PlanTypeName(AsType(value)).empty() ? "" : " (") +
+             std::string(PlanTypeName(AsType(value))) + (PlanTypeName(AsType(value)).empty() ? "" : ")") +
+             " isn't one that the kernel knows");
+      return;
+    }
+    if (EndsWith(name, "layout")) {
+      const bool known = name_ == "embed" ? value == kernels::kLayoutRows || value == kernels::kTiles16
+                                          : value == kernels::kLayoutRows || value == kernels::kLayoutHeads ||
+                                                (value == kernels::kKeys16 && name != "v_layout");
+      if (!known) Fail(std::string(name) + " " + std::to_string(value) + " isn't one that the kernel knows");
+      return;
+    }
+    for (const Bounds& b : kBounds) {
+      if (name == b.name) return Between(name, value, b.low, b.high);
+    }
+  }
+  static uint32_t AsType(int64_t value) { return value < 0 || value > 255 ? 255 : static_cast<uint32_t>(value); }
+  bool TypeIsKnown(std::string_view name, int64_t value) const {
+    if (name == "out_type") return value == kernels::kF32 || value == kernels::kA8;
+    if (EndsWith(name_, "_a8")) return IsBlock(value);
+    if (name_ == "embed" || name_.substr(0, 6) == "linear") return IsFloat(value) || IsBlock(value);
+    return value == kernels::kF32 || value == kernels::kF16;  // of a cache
+  }
+  void Between(std::string_view name, int64_t value, int64_t low, int64_t high) const {
+    if (value < low || value > high)
+      Fail(std::string(name) + " " + std::to_string(value) + " isn't in " + std::to_string(low) + ".." +
+           std::to_string(high));
+  }
+  [[noreturn]] void Fail(const std::string& rule) const {
+    throw PlanError(where_ + ": kernel " + std::string(name_) + ": " + rule);
+  }
+
+  std::string_view name_;
+  const Values& values_;
+  const std::string& where_;
+};
+
+}  // namespace
+
+const NativeKernel& CheckKernel(const KernelStep& step, const std::string& where) {
+  const NativeKernel* kernel = NativeKernels();
+  while (kernel->name != nullptr && step.kernel != kernel->name) ++kernel;
+  if (kernel->name == nullptr) throw PlanError(where + ": there is no kernel " + step.kernel);
+  const auto count = [&](size_t have, size_t need, const char* what) {
+    if (have != need)
+      throw PlanError(where + ": kernel " + step.kernel + " takes " + std::to_string(need) + " " + what +
+                      ", the step has " + std::to_string(have));
+  };
+  const std::vector<std::string_view> names = Words(kernel->constants);
+  count(step.constants.size(), names.size(), "constants");
+  count(step.words.size(), Words(kernel->record).size(), "words");
+  Values values;
+  for (size_t i = 0; i < names.size(); ++i) values[names[i]] = step.constants[i];
+  Checker(*kernel, values, where).Check();
+  return *kernel;
+}
+
+}  // namespace llmc::onednn

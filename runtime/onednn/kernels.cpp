@@ -1,0 +1,171 @@
+// The kernels, compiled natively for x86-64-v3 by clang (tools/cmake/onednn.cmake): the very sources that the LLVM
+// backend binds constants into, here with the constants as arguments. What unpacks weights for oneDNN is written with
+// the same primitives, so the values are the same.
+#include "runtime/onednn/kernels.h"
+
+#include <utility>
+
+#include "backends/kernels/kernels.cpp"
+
+namespace llmc::onednn {
+namespace {
+
+using namespace llmc::kernels;
+
+template <size_t>
+using Int64 = int64_t;
+template <size_t... I>
+using KernelOf = void(const LlmcContext*, uint32_t, uint32_t, uint32_t, const uint64_t*, Int64<I>...);
+
+template <class... Constants>
+constexpr int Arity(void (*)(const LlmcContext*, uint32_t, uint32_t, uint32_t, const uint64_t*, Constants...)) {
+  return sizeof...(Constants);
+}
+template <auto kKernel, size_t... I>
+void CallWith(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* record,
+              const int64_t* constants, std::index_sequence<I...>) {
+  kKernel(c, thread, threads, rows, record, constants[I]...);
+}
+template <auto kKernel>
+void Call(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* record,
+          const int64_t* constants) {
+  CallWith<kKernel>(c, thread, threads, rows, record, constants, std::make_index_sequence<Arity(kKernel)>());
+}
+
+const NativeKernel kKernels[] = {
+#define KERNEL_DEF(name, record, constants) {#name, record, constants, Arity(&kernels::name), &Call<&kernels::name>},
+#include "backends/kernels/kernels.def"
+#undef KERNEL_DEF
+    {nullptr, nullptr, nullptr, 0, nullptr},
+};
+
+// A tile's columns for each k to out + k * stride.
+template <Type T>
+void UnpackTile(const uint8_t* tile, int64_t k_end, float* out, int64_t stride) {
+  if constexpr (T == kF32) {
+    for (int64_t k = 0; k < k_end; ++k) {
+      Prefetch(tile + 64 * k + kPrefetchAhead);
+      Store(out + k * stride, Load(reinterpret_cast<const float*>(tile) + 16 * k));
+    }
+  } else if constexpr (kIsFloat<T>) {
+    F32x16 even, odd;
+    for (int64_t k = 0; k < k_end; k += 2) {
+      Prefetch(tile + 32 * k + kPrefetchAhead);
+      LoadPairs(tile + 32 * k, T, even, odd);
+      Store(out + k * stride, InRowOrder<T>(even));
+      if (k + 1 < k_end) Store(out + (k + 1) * stride, InRowOrder<T>(odd));
+    }
+  } else {
+    for (int64_t k = 0; k < k_end; k += 32) {
+      const uint8_t* step = tile + k / 32 * StepBytes<T>();
+      PrefetchStep(step, StepBytes<T>());
+      ForCodes<T>(step, [&](int g, Codes w) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < 4; ++i) Store(out + (k + 4 * g + i) * stride, Dequantize<T>(step, w, i));
+      });
+    }
+  }
+}
+
+// 16 x u32 below 2^16 to u16.
+INLINE void StoreLow16(uint16_t* p, I32x16 v) {
+  const __m256i packed = _mm256_packus_epi32(v.a, v.b);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+INLINE __m256i Bf16Bits(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+}
+
+// f(first column, columns) for each 16 columns of `width`, and for the rest.
+template <class F>
+INLINE void ForSixteens(int64_t width, F f) {
+  for (int64_t c = 0; c < width; c += 16) f(c, width - c < 16 ? width - c : 16);
+}
+INLINE F32x16 LoadUpTo(const float* p, int64_t n) { return n == 16 ? Load(p) : LoadPart(p, n); }
+INLINE void StoreUpTo(float* p, F32x16 v, int64_t n) { n == 16 ? Store(p, v) : StorePart(p, v, n); }
+
+}  // namespace
+
+const NativeKernel* NativeKernels() { return kKernels; }
+
+uint8_t* PlaceOf(const LlmcContext* c, uint32_t thread, uint32_t space, uint64_t offset) {
+  return At(c, thread, space, offset);
+}
+
+void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out) {
+  const int64_t stride = static_cast<int64_t>(16 * tiles), k_end = static_cast<int64_t>(k);
+  for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
+    switch (type) {
+      case kF32: UnpackTile<kF32>(w, k_end, out, stride); break;
+      case kF16: UnpackTile<kF16>(w, k_end, out, stride); break;
+      case kBF16: UnpackTile<kBF16>(w, k_end, out, stride); break;
+      case kQ4_0: UnpackTile<kQ4_0>(w, k_end, out, stride); break;
+      case kQ4_1: UnpackTile<kQ4_1>(w, k_end, out, stride); break;
+      case kQ5_0: UnpackTile<kQ5_0>(w, k_end, out, stride); break;
+      case kQ5_1: UnpackTile<kQ5_1>(w, k_end, out, stride); break;
+      default: UnpackTile<kQ8_0>(w, k_end, out, stride); break;
+    }
+  }
+}
+
+void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, uint16_t* out) {
+  for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
+    for (uint64_t i = 0; i < k; i += 2) {
+      Prefetch(w + 32 * i + kPrefetchAhead);
+      const Codes pairs = LoadCodes(w + 32 * i);
+      StoreLow16(out + 16 * tiles * i, And({pairs.a, pairs.b}, 0xffff));
+      if (i + 1 < k) StoreLow16(out + 16 * tiles * (i + 1), ShiftRight({pairs.a, pairs.b}, 16));
+    }
+  }
+}
+
+void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out) {
+  const int64_t dim = static_cast<int64_t>(k);
+  for (uint64_t r = 0; r < rows; ++r, x += A8RowBytes(dim), out += dim) {
+    const A8 row = A8Row(x, dim);
+    for (int64_t i = 0; i < dim; i += 8) {
+      const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row.codes + i));
+      const __m256 value = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
+      _mm256_storeu_ps(out + i, _mm256_mul_ps(value, _mm256_set1_ps(row.d[i / 32])));
+    }
+  }
+}
+
+void RoundToBf16(const float* x, uint64_t count, uint16_t* out) {
+  uint64_t i = 0;
+  for (; count - i >= 16; i += 16) {
+    const F32x16 v = Load(x + i);
+    StoreLow16(out + i, {Bf16Bits(v.a), Bf16Bits(v.b)});
+  }
+  if (i < count) {
+    uint16_t last[16];
+    const F32x16 v = LoadPart(x + i, static_cast<int64_t>(count - i));
+    StoreLow16(last, {Bf16Bits(v.a), Bf16Bits(v.b)});
+    for (uint64_t j = i; j < count; ++j) out[j] = last[j - i];
+  }
+}
+
+void SetRows(const float* from, const float* bias, uint64_t rows, uint64_t width, uint64_t stride, float* out) {
+  for (uint64_t r = 0; r < rows; ++r, from += stride, out += stride) {
+    ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
+      const F32x16 v = LoadUpTo(from + c, n);
+      StoreUpTo(out + c, bias != nullptr ? Add(v, LoadUpTo(bias + c, n)) : v, n);
+    });
+  }
+}
+
+void MultiplyRows(const float* factor, uint64_t factor_stride, uint64_t rows, uint64_t width, uint64_t stride,
+                  float* out) {
+  for (uint64_t r = 0; r < rows; ++r, factor += factor_stride, out += stride) {
+    ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
+      StoreUpTo(out + c, Mul(LoadUpTo(factor + c, n), LoadUpTo(out + c, n)), n);
+    });
+  }
+}
+
+}  // namespace llmc::onednn

@@ -1,0 +1,96 @@
+// Matmuls: plain row-major descriptions, so that no bytes of the plan are oneDNN's.
+//
+// Rows are a run-time dimension: oneDNN's GEMM takes it at no cost, so that one primitive serves every call. Arguments
+// are kept as the C interface's array, which execution needs anyway; the C++ one builds a hash table for each call.
+#include "runtime/onednn/primitives.h"
+
+namespace llmc::onednn {
+namespace {
+
+using Desc = dnnl::memory::desc;
+
+Desc Rows(int64_t rows, int64_t columns, int64_t stride, bool bf16) {
+  const auto type = bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return Desc({rows, columns}, type, dnnl::memory::dims{stride, 1});
+}
+bool IsBf16(const MatmulShape& s) { return s.factors == Factors::Bf16; }
+Desc XOf(const MatmulShape& s, int64_t rows) { return Rows(rows, s.k, s.k, IsBf16(s)); }
+Desc WOf(const MatmulShape& s) { return Rows(s.k, s.width, s.w_stride, IsBf16(s)); }
+Desc BiasOf(const MatmulShape& s) { return Rows(1, s.width, s.width, false); }
+Desc OutOf(const MatmulShape& s, int64_t rows) { return Rows(rows, s.width, s.out_stride, false); }
+
+bool IsReference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
+
+}  // namespace
+
+const dnnl::engine& Engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
+  dnnl::post_ops ops;
+  if (shape.sum) ops.append_sum(1.0f);
+  if (shape.swish) AppendSwish(ops);
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const int64_t rows = shape.one_row ? 1 : DNNL_RUNTIME_DIM_VAL;
+  const Desc bias = BiasOf(shape);
+  Matmul made;
+  try {
+    const auto desc =
+        DescribeMatmul(Engine(), XOf(shape, rows), WOf(shape), shape.bias ? &bias : nullptr, OutOf(shape, rows), attr);
+    made.implementation_ = desc.impl_info_str();
+    if (IsBf16(shape) && IsReference(made.implementation_)) return std::nullopt;
+    made.primitive_ = dnnl::matmul(desc);
+    made.scratchpad_ = desc.scratchpad_desc();
+  } catch (const dnnl::error& error) {
+    if (IsBf16(shape) && error.status == dnnl_unimplemented) return std::nullopt;
+    throw;
+  }
+  made.shape_ = shape;
+  return made;
+}
+
+std::string Matmul::Describe() const {
+  constexpr const char* kFactors[] = {"f32", "bf16", "bf16 as f32"};
+  std::string text = std::string(kFactors[static_cast<size_t>(shape_.factors)]) + (shape_.one_row ? " [1, " : " [*, ") +
+                     std::to_string(shape_.k) + "] x [" + std::to_string(shape_.k) + ", " +
+                     std::to_string(shape_.width) + "]";
+  std::string ops;
+  if (shape_.bias) ops += ", bias";
+  if (shape_.sum) ops += ", sum";
+  if (shape_.swish) ops += ", swish";
+  if (!ops.empty()) text += " + " + ops.substr(2);
+  return text + ": " + implementation_;
+}
+
+MatmulCall::MatmulCall(const Matmul& matmul, int64_t rows, uint8_t* scratchpad)
+    : matmul_(&matmul),
+      x_(XOf(matmul.shape_, rows), Engine(), DNNL_MEMORY_NONE),
+      w_(WOf(matmul.shape_), Engine(), DNNL_MEMORY_NONE),
+      out_(OutOf(matmul.shape_, rows), Engine(), DNNL_MEMORY_NONE) {
+  args_[n_args_++] = {DNNL_ARG_SRC, x_.get()};
+  args_[n_args_++] = {DNNL_ARG_WEIGHTS, w_.get()};
+  args_[n_args_++] = {DNNL_ARG_DST, out_.get()};
+  if (matmul.shape_.bias) {
+    bias_ = dnnl::memory(BiasOf(matmul.shape_), Engine(), DNNL_MEMORY_NONE);
+    args_[n_args_++] = {DNNL_ARG_BIAS, bias_.get()};
+  }
+  if (matmul.scratchpad_bytes() != 0) {
+    scratchpad_ = dnnl::memory(matmul.scratchpad_, Engine(), scratchpad);
+    args_[n_args_++] = {DNNL_ARG_SCRATCHPAD, scratchpad_.get()};
+  }
+}
+
+void MatmulCall::Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, float* out) {
+  x_.set_data_handle(const_cast<void*>(x));
+  w_.set_data_handle(const_cast<void*>(w));
+  out_.set_data_handle(out);
+  if (matmul_->shape_.bias) bias_.set_data_handle(const_cast<float*>(bias));
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(matmul_->primitive_.get(), stream.get(), n_args_, args_),
+                          "a matmul can't be executed");
+}
+
+}  // namespace llmc::onednn

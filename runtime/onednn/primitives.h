@@ -1,0 +1,65 @@
+// One oneDNN matmul, and a call of it with its memory objects.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/onednn/dnnl_compat.h"
+
+namespace llmc::onednn {
+
+// Types of x and w; sums and out are f32. Bf16AsF32: f32, on a CPU whose oneDNN has no bf16 product.
+enum class Factors : uint8_t { F32, Bf16, Bf16AsF32 };
+
+// out[rows, width] = x[rows, k] * w[k, width], all row-major.
+struct MatmulShape {
+  int64_t k = 0, width = 0;
+  int64_t w_stride = 0, out_stride = 0;  // elements from row to row
+  Factors factors = Factors::F32;
+  bool one_row = false;  // rows = 1, else any number
+  bool bias = false;     // f32[width] is added
+  bool sum = false;      // what out held is added
+  bool swish = false;    // then x / (1 + e^-x)
+  auto operator<=>(const MatmulShape&) const = default;
+};
+
+// The CPU engine, made at the first use; throws dnnl::error.
+const dnnl::engine& Engine();
+
+// Immutable; shared by threads.
+class Matmul {
+ public:
+  // Nothing when the factors are Bf16 and oneDNN has no implementation, or only its reference one, on this CPU. Throws
+  // dnnl::error.
+  static std::optional<Matmul> Make(const MatmulShape& shape);
+
+  const MatmulShape& shape() const { return shape_; }
+  uint64_t scratchpad_bytes() const { return scratchpad_.get_size(); }
+  // "f32 [*, 576] x [576, 48] + bias, swish: gemm:jit"
+  std::string Describe() const;
+
+ private:
+  friend class MatmulCall;
+  MatmulShape shape_;
+  dnnl::matmul primitive_;
+  dnnl::memory::desc scratchpad_;
+  std::string implementation_;
+};
+
+// A matmul with memory objects for a number of rows; of one thread.
+class MatmulCall {
+ public:
+  MatmulCall(const Matmul& matmul, int64_t rows, uint8_t* scratchpad);
+  const Matmul* matmul() const { return matmul_; }
+  // bias: null unless the shape has one. Throws dnnl::error.
+  void Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, float* out);
+
+ private:
+  const Matmul* matmul_;
+  dnnl::memory x_, w_, bias_, out_, scratchpad_;
+  dnnl_exec_arg_t args_[5];
+  int n_args_ = 0;
+};
+
+}  // namespace llmc::onednn
