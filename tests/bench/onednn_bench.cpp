@@ -1,6 +1,7 @@
 // Prints the speed of dnnl steps through libllmc_onednn.so on one core: a product of SmolLM2-135M's size, [rows, 576]
 // times [1536, 576], for several widths of slices. Gflop/s (two a multiply-add) of the best of many rounds, and
-// microseconds. One row goes through 64 matrices in turn, so that weights come from memory.
+// microseconds. --short: slices of 6 tiles alone. One row goes through 64 matrices in turn, so that weights come from
+// memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -93,11 +94,13 @@ void Measure(const char* what, uint32_t x_type, uint32_t w_type, DnnlCompute com
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool brief = argc > 1 && std::string_view(argv[1]) == "--short";
   constexpr uint32_t kF32 = 0, kF16 = 1, kBf16 = 2, kQ4_1 = 5, kQ8_0 = 8, kA8 = 9;
   std::printf("%s\n", llmc_onednn_library()->version);
   for (const uint32_t rows : {512u, 16u, 1u}) {
     for (const uint32_t tiles : {1u, 3u, 6u, 12u, 24u}) {
+      if (brief && (rows == 16 || tiles != 6)) continue;
       Measure("f32 x f32", kF32, kF32, DnnlCompute::F32, rows, tiles);
       Measure("f32 x f16", kF32, kF16, DnnlCompute::F32, rows, tiles);
       Measure("f32 x bf16", kF32, kBf16, DnnlCompute::F32, rows, tiles);
