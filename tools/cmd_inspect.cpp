@@ -8,6 +8,7 @@
 #include "tools/cli.h"
 #include "tools/lowering.h"
 #include "tools/note.h"
+#include "tools/pass_context.h"
 
 namespace llmc {
 namespace {
@@ -39,7 +40,7 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
   const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
   const AttrValue* target = last.options.Find("target");
   const auto* name = target == nullptr ? nullptr : std::get_if<std::string>(target);
-  RunPipeline(module, ContextOf(false, plan.manifest().backend, name == nullptr ? "" : *name), pipeline);
+  RunPipeline(module, ContextFor(plan.manifest().backend, name == nullptr ? "" : *name), pipeline);
   WriteText("-", Print(module));
 }
 

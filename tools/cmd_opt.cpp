@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "tools/cli.h"
 #include "tools/lowering.h"
+#include "tools/pass_context.h"
 
 namespace llmc {
 
@@ -26,7 +27,9 @@ int CommandOpt(const OptFlags& flags) {
     pipeline.passes.push_back(flags.passes.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (!pipeline.passes.empty()) RunPipeline(module, ContextOf(flags.remarks, "llvm", "x86-64-v3"), pipeline);
+  PassContext context = ContextFor("llvm");
+  if (flags.remarks) context.remark = PrintDiag;
+  if (!pipeline.passes.empty()) RunPipeline(module, context, pipeline);
   WriteText(flags.output, Print(module, {.flat = flags.flat}));
   return 0;
 }

@@ -13,13 +13,12 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
-#include "backends/onednn/costs.h"
-#include "backends/onednn/product.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check.h"
 #include "runtime/plan_layout.h"
 #include "tools/note.h"
+#include "tools/pass_context.h"
 
 namespace llmc {
 namespace {
@@ -81,11 +80,13 @@ void TakeOptions(const Module& from, CompileFlags& flags) {
     if (known != nullptr && allows(*known)) value = *known;  // CheckFrom reports what isn't allowed
   };
   const auto positive = [](int64_t value) { return value > 0; };
-  const auto one_of = [](auto... known) { return [=](std::string_view value) { return ((value == known) || ...); }; };
+  const auto one_of = [](std::string_view a, std::string_view b) {
+    return [=](std::string_view value) { return value == a || value == b; };
+  };
   take("context", flags.context_given, model.context, positive);
   take("chunk", flags.chunk_given, model.chunk, positive);
   take("kv_type", flags.kv_type_given, model.kv_type, one_of("f16", "f32"));
-  take("activations", flags.activations_given, model.activations, one_of("q8", "f32", "bf16"));
+  take("activations", flags.activations_given, model.activations, one_of("q8", "f32"));
   take("quantize", flags.quantize_given, model.quantize, one_of("q8_0", "q4_0"));
   int64_t seed = -1;
   take("random", !model.weights.empty() || model.no_weights, seed, [](int64_t value) { return value >= 0; });
@@ -182,23 +183,6 @@ bool IsPlanFile(const std::string& path) {
   char magic[sizeof kPlanMagic];
   return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
          std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
-}
-
-PassContext ContextOf(bool remarks, const std::string& backend, const std::string& targets) {
-  PassContext context;
-  context.backend = backend;
-  context.kernels.fused = FusedKernels();
-  context.onednn.fused = OnednnFusedKernels();
-  context.onednn.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {
-    const DnnlStep step = ProductOf(module, func, linear, gated);
-    return SlicePlan{step.slice_tiles, static_cast<int64_t>(step.scratch_bytes)};
-  };
-  context.choose = [targets](const Module& module, const Func& func) {
-    const CostEstimate cost = EstimateCosts(module, func, targets);
-    return BackendChoice{cost.onednn, cost.reason};
-  };
-  if (remarks) context.remark = PrintDiag;
-  return context;
 }
 
 std::string ReadText(const std::string& path) {
@@ -299,8 +283,9 @@ Lowered Lower(const CompileFlags& given) {
     if (check) check->After(pass, now);
   };
   const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
-  if (!stands && !pipeline.passes.empty())
-    RunPipeline(module, ContextOf(flags.remarks, lowered.backend, flags.target_cpu), pipeline);
+  PassContext context = ContextFor(lowered.backend, flags.target_cpu);
+  if (flags.remarks) context.remark = PrintDiag;
+  if (!stands && !pipeline.passes.empty()) RunPipeline(module, context, pipeline);
   lowered.stopped = !flags.stop_after.empty();
   return lowered;
 }

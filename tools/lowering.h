@@ -17,9 +17,6 @@ struct Lowered {
 // say.
 Lowered Lower(const CompileFlags& flags);
 
-// What the passes may ask of the backends that are built in. `backend` and `targets` as on the command line.
-PassContext ContextOf(bool remarks, const std::string& backend, const std::string& targets);
-
 // A whole text file; "-" is stdin. Throws InputError. At most 256 MiB.
 std::string ReadText(const std::string& path);
 // To a file or "-". A file appears whole or not at all; a device or pipe is written in place.

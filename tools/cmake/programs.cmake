@@ -1,4 +1,4 @@
 # llmc, the compiler's command line.
 find_package(CLI11 REQUIRED)
-add_executable(llmc tools/llmc.cpp tools/lowering.cpp tools/cmd_compile.cpp tools/cmd_describe.cpp tools/cmd_inspect.cpp tools/cmd_opt.cpp tools/cmd_run.cpp tools/cmd_tokenize.cpp)
+add_executable(llmc tools/llmc.cpp tools/lowering.cpp tools/pass_context.cpp tools/cmd_compile.cpp tools/cmd_describe.cpp tools/cmd_inspect.cpp tools/cmd_opt.cpp tools/cmd_run.cpp tools/cmd_tokenize.cpp)
 target_link_libraries(llmc PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime fmt::fmt CLI11::CLI11)

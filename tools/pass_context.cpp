@@ -1,0 +1,26 @@
+// Tables of the backends, in the passes' terms.
+#include "tools/pass_context.h"
+
+#include "backends/backend.h"
+#include "backends/onednn/costs.h"
+#include "backends/onednn/product.h"
+
+namespace llmc {
+
+PassContext ContextFor(const std::string& backend, const std::string& targets) {
+  PassContext context;
+  context.backend = backend;
+  context.kernels.fused = FusedKernels();
+  context.onednn.fused = OnednnFusedKernels();
+  context.onednn.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {
+    const DnnlStep step = ProductOf(module, func, linear, gated);
+    return SlicePlan{step.slice_tiles, static_cast<int64_t>(step.scratch_bytes)};
+  };
+  context.choose = [targets](const Module& module, const Func& func) {
+    const CostEstimate cost = EstimateCosts(module, func, targets);
+    return BackendChoice{cost.onednn, cost.reason};
+  };
+  return context;
+}
+
+}  // namespace llmc

@@ -1,0 +1,13 @@
+// What the passes may ask of the backends that are built in: the one place where the two layers meet. For the command
+// line and for tests of everything together.
+#pragma once
+#include <string>
+
+#include "passes/pass.h"
+
+namespace llmc {
+
+// `backend` and `targets` as on llmc's command line.
+PassContext ContextFor(const std::string& backend, const std::string& targets = "x86-64-v3");
+
+}  // namespace llmc
