@@ -11,6 +11,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/json.h"
+#include "tests/support/nmse.h"
 #include "tests/support/temp_dir.h"
 
 namespace llmc {
@@ -72,18 +73,6 @@ inline ModelOptions OptionsFor(const std::string& path, const std::string& kv_ty
   return options;
 }
 
-// Sum (a - b)^2 / sum b^2 over the vocabulary.
-inline double Nmse(const float* a, const float* b, size_t n) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < n; ++i) {
-    double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    error += d * d;
-    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return error / norm;
-}
-
 inline double WorstNmse(const Golden& g, const std::vector<float>& logits) {
   double worst = 0;
   for (size_t r = 0; r < g.rows.size(); ++r) {
@@ -116,10 +105,10 @@ inline std::string ModelIn(const std::string& folder) {
 }
 
 // A test's name from a folder's.
-inline std::string TestName(const testing::TestParamInfo<std::string>& test) {
-  std::string name = test.param;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
+inline std::string NameOf(std::string folder) {
+  for (char& c : folder) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return folder;
 }
+inline std::string TestName(const testing::TestParamInfo<std::string>& test) { return NameOf(test.param); }
 
 }  // namespace llmc

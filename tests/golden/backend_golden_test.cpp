@@ -1,0 +1,97 @@
+// The golden models compiled by each backend that is built in: transformers' logits at every position and its greedy
+// ids, with one thread and with two, and decode after prefill at every split point of the prompt. llvm gives the very
+// bits of the uncut run; onednn the same bits whatever the number of threads, and another order of sums where another
+// primitive computes the row.
+#include <array>
+#include <memory>
+#include <tuple>
+
+#include "tests/golden/golden_files.h"
+#include "tests/support/from_memory.h"
+#include "tools/pass_context.h"
+
+namespace llmc {
+namespace {
+
+// Goldens that the onednn backend can't do, with the reason. The list only shrinks.
+constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
+
+// A golden model, compiled in memory.
+Executable Compile(const std::string& backend, const std::string& folder) {
+  Model model = LoadModel(OptionsFor(ModelIn(folder), "f32"));
+  RunPipeline(model.module, ContextFor(backend));
+  PlanRequest request;
+  request.module = &model.module;
+  request.weights = model.weights.get();
+  request.backend = backend;
+  return FromMemory(std::make_shared<MemoryPlan>(request));
+}
+
+std::unique_ptr<Session> Open(const Executable& executable, uint32_t threads) {
+  SessionOptions options;
+  options.threads = threads;
+  return std::make_unique<Session>(executable, options);
+}
+
+std::vector<float> Score(Session& session, const std::vector<int32_t>& tokens) {
+  std::vector<float> out;
+  session.Score(tokens, [&](std::span<const float> row) { out.insert(out.end(), row.begin(), row.end()); });
+  return out;
+}
+
+using Param = std::tuple<std::string, std::string>;  // backend, folder
+class BackendGoldenTest : public testing::TestWithParam<Param> {};
+
+TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
+  const auto& [backend, folder] = GetParam();
+  if (backend == "onednn" &&
+      std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), folder) != kSkippedOnOnednn.end())
+    GTEST_SKIP() << "on the list of what onednn can't do";
+  const Golden golden = ReadGoldenAt(folder);
+  const Executable executable = Compile(backend, folder);
+  std::vector<float> first;
+  for (uint32_t threads : {1U, 2U}) {
+    const std::unique_ptr<Session> session = Open(executable, threads);
+    const std::vector<float> logits = Score(*session, golden.prompt);
+    ASSERT_EQ(logits.size(), golden.prompt.size() * golden.vocab);
+    EXPECT_LE(WorstNmse(golden, logits), kNmseF32) << threads << " threads";
+    if (first.empty()) first = logits;
+    EXPECT_TRUE(SameBits(first, logits)) << threads << " threads";
+
+    std::vector<float> last(logits.end() - static_cast<std::ptrdiff_t>(golden.vocab), logits.end());
+    for (size_t i = 0; i < golden.greedy.size() && golden.margins[i] > static_cast<double>(kSureMargin); ++i) {
+      const auto id = static_cast<int32_t>(std::max_element(last.begin(), last.end()) - last.begin());
+      ASSERT_EQ(id, golden.greedy[i]) << "step " << i << ", " << threads << " threads";
+      const std::span<const float> next = session->Decode(id);
+      last.assign(next.begin(), next.end());
+    }
+  }
+
+  constexpr size_t kMostTokens = 37;  // the long prompt is cut short: each split costs a run
+  const std::span<const int32_t> tokens(golden.prompt.data(), std::min(golden.prompt.size(), kMostTokens));
+  const std::unique_ptr<Session> session = Open(executable, 2);
+  for (size_t split = 1; split <= tokens.size(); ++split) {
+    session->Reset();
+    std::span<const float> logits = session->Prefill(tokens.first(split));
+    for (size_t row = split - 1;; ++row) {
+      const float* whole = first.data() + row * golden.vocab;
+      if (backend == "llvm") {
+        ASSERT_EQ(std::memcmp(logits.data(), whole, golden.vocab * sizeof(float)), 0)
+            << "split at " << split << ", position " << row;
+      } else {
+        ASSERT_LE(Nmse(logits.data(), whole, golden.vocab), kNmseF32) << "split at " << split << ", position " << row;
+      }
+      if (row + 1 == tokens.size()) break;
+      logits = session->Decode(tokens[row + 1]);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BackendGoldenTest,
+                         testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(AllFolders())),
+                         [](const testing::TestParamInfo<Param>& test) {
+                           return std::get<0>(test.param) + "_" + NameOf(std::get<1>(test.param));
+                         });
+
+}  // namespace
+}  // namespace llmc
