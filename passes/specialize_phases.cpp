@@ -28,8 +28,7 @@ bool WorksByRows(const Op& op) {
     case OpKind::AddRmsNorm:
     case OpKind::Add:
     case OpKind::Gated:
-    case OpKind::Quantize:
-    case OpKind::Round: return true;
+    case OpKind::Quantize: return true;
     default: return false;
   }
 }
