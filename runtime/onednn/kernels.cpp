@@ -72,13 +72,9 @@ INLINE void StoreLow16(uint16_t* p, I32x16 v) {
   const __m256i packed = _mm256_packus_epi32(v.a, v.b);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
 }
-INLINE __m256i Bf16Bits(__m256 x) {
-  const __m256i bits = _mm256_castps_si256(x);
-  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+INLINE void StoreBf16(uint16_t* p, F32x16 v) {
+  const F32x16 r = RoundToBf16(v);
+  StoreLow16(p, ShiftRight({_mm256_castps_si256(r.a), _mm256_castps_si256(r.b)}, 16));
 }
 
 // f(first column, columns) for each 16 columns of `width`, and for the rest.
@@ -136,16 +132,12 @@ void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out) {
   }
 }
 
-void RoundToBf16(const float* x, uint64_t count, uint16_t* out) {
+void ConvertToBf16(const float* x, uint64_t count, uint16_t* out) {
   uint64_t i = 0;
-  for (; count - i >= 16; i += 16) {
-    const F32x16 v = Load(x + i);
-    StoreLow16(out + i, {Bf16Bits(v.a), Bf16Bits(v.b)});
-  }
+  for (; count - i >= 16; i += 16) StoreBf16(out + i, Load(x + i));
   if (i < count) {
     uint16_t last[16];
-    const F32x16 v = LoadPart(x + i, static_cast<int64_t>(count - i));
-    StoreLow16(last, {Bf16Bits(v.a), Bf16Bits(v.b)});
+    StoreBf16(last, LoadPart(x + i, static_cast<int64_t>(count - i)));
     for (uint64_t j = i; j < count; ++j) out[j] = last[j - i];
   }
 }

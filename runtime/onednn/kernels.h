@@ -31,8 +31,8 @@ void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t
 
 // x a8[rows, k] to out f32[rows, k]: code * scale, rounded once.
 void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out);
-// To bf16, round to nearest even; NaN stays NaN.
-void RoundToBf16(const float* x, uint64_t count, uint16_t* out);
+// To bf16, as round_bf16 rounds.
+void ConvertToBf16(const float* x, uint64_t count, uint16_t* out);
 
 // out = from, plus bias f32[width] unless it is null: rows of `width`, `stride` floats apart in both. out may be from.
 void SetRows(const float* from, const float* bias, uint64_t rows, uint64_t width, uint64_t stride, float* out);

@@ -65,7 +65,7 @@ class Share {
       WidenA8(x, rows_, step_.k, reinterpret_cast<float*>(x_scratch_));
       x_ = x_scratch_;
     } else if (product_.factors == Factors::Bf16) {
-      RoundToBf16(reinterpret_cast<const float*>(x), rows_ * step_.k, reinterpret_cast<uint16_t*>(x_scratch_));
+      ConvertToBf16(reinterpret_cast<const float*>(x), rows_ * step_.k, reinterpret_cast<uint16_t*>(x_scratch_));
       x_ = x_scratch_;
     } else {
       x_ = x;

@@ -28,6 +28,7 @@ const std::map<std::string, std::map<std::string, int64_t>> kCalls = {
     {"rms_norm_quantize", {{"dim", 64}, {"eps", 0x3727c5ac}, {"over", kRows}}},
     {"add_rms_norm", {{"dim", 50}, {"eps", 0x3727c5ac}, {"over", kRows}}},
     {"add_rms_norm_quantize", {{"dim", 64}, {"eps", 0x3727c5ac}, {"over", kRows}}},
+    {"round_bf16", {{"dim", 50}, {"over", kTiles}}},
     {"quantize", {{"dim", 96}, {"over", kTiles}, {"grain", 2}}},
     {"linear_a8",
      {{"k", 64},
@@ -107,7 +108,7 @@ template <size_t>
 using Int64 = int64_t;
 template <size_t... I>
 bool CallWith(const KernelEntry& entry, const LlmcContext& c, uint32_t rows, const std::vector<uint64_t>& words,
-                  const std::vector<int64_t>& k, std::index_sequence<I...>) {
+              const std::vector<int64_t>& k, std::index_sequence<I...>) {
   if (k.size() != sizeof...(I)) return false;
   using Function = void (*)(const LlmcContext*, uint32_t, uint32_t, uint32_t, const uint64_t*, Int64<I>...);
   reinterpret_cast<Function>(entry.function)(&c, 0, 1, rows, words.data(), k[I]...);
