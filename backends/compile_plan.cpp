@@ -216,7 +216,7 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   std::vector<uint64_t> code_sizes;
   code_sizes.reserve(code.size());
   for (const std::string& bytes : code) code_sizes.push_back(bytes.size());
-  CheckManifest(manifest, code_sizes, path);
+  CheckManifest(manifest, code_sizes, WeightBytes(module), path);
   PlanWriter::Options options;
   options.path = path;
   options.weights_size = WeightBytes(module);

@@ -22,7 +22,7 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
         case PlanStepKind::Kernel:
         case PlanStepKind::Dnnl:
           if (need.empty())
-            need = at() + (step.kind == static_cast<uint32_t>(PlanStepKind::Kernel) ? " (kernel)" : " (dnnl)");
+            need = Joined({at(), " (", PlanStepKindName(step.kind), ")"});
           steps.push_back({ExecutableStep::Kind::Library, nullptr, library_steps.size()});
           library_steps.push_back({step.kind, step.payload.data(), step.payload.size()});
           break;

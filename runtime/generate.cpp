@@ -215,10 +215,9 @@ void RunPerplexity(RunState& run) {
                PerSecond(ids.size(), milliseconds));
 }
 
-void RunSelfTest(RunState& run) {
-  const PlanSelfTest& test = run.executable.manifest->self_test;
-  if (test.ids.empty()) throw PlanError("the plan has no self-test");
-  Session& session = run.session;
+namespace {
+
+void CheckHashes(Session& session, const PlanSelfTest& test) {
   const auto check = [](const char* phase, uint64_t hash, uint64_t want) {
     char text[128];
     std::snprintf(text, sizeof(text), "self-test: %s gives %016llx, the plan says %016llx", phase,
@@ -238,8 +237,56 @@ void RunSelfTest(RunState& run) {
   Xxh3 score;
   session.Score(test.ids, [&](std::span<const float> row) { score.Update(row.data(), row.size_bytes()); });
   check("score", score.Digest(), test.score);
+}
+
+// Returns what was found, for people.
+std::string CheckNumbers(Session& session, const std::vector<int32_t>& ids, const PlanSelfTest::Approximate& want) {
+  std::string found;
+  const auto check = [&](const char* phase, std::span<const float> row, const std::vector<float>& known) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < want.at.size(); ++i) {
+      const double b = known[i], d = static_cast<double>(row[static_cast<size_t>(want.at[i])]) - b;
+      difference += d * d;
+      size += b * b;
+    }
+    // NaN fails too; where all known logits are 0 so must be those found.
+    const bool passes = size > 0 ? difference / size <= static_cast<double>(want.bound) : difference == 0;
+    char text[160];
+    std::snprintf(text, sizeof(text), "%s %.2e", phase, size > 0 ? difference / size : difference);
+    found += Joined({found.empty() ? "" : ", ", text});
+    if (passes) return;
+    std::snprintf(text, sizeof(text), "self-test: %s is at NMSE %.2e from the interpreter, the plan allows %.2e", phase,
+                  size > 0 ? difference / size : difference, static_cast<double>(want.bound));
+    throw PlanError(text);
+  };
+  check("prefill", session.Prefill(ids), want.prefill);
+  session.Reset();
+  for (size_t i = 0; i + 1 < ids.size(); ++i) session.Decode(ids[i]);
+  check("decode", session.Decode(ids.back()), want.decode);
+  session.Reset();
+  size_t row = 0;
+  session.Score(ids, [&](std::span<const float> logits) {
+    if (++row == ids.size()) check("score", logits, want.score);
+  });
+  return found;
+}
+
+}  // namespace
+
+void RunSelfTest(RunState& run) {
+  const PlanSelfTest& test = run.executable.manifest->self_test;
+  if (test.ids.empty()) throw PlanError("the plan has no self-test");
+  if (!test.approximate) {
+    CheckHashes(run.session, test);
+    CheckUnchanged(run);
+    WriteOut("self-test passed\n");
+    return;
+  }
+  const std::string found = CheckNumbers(run.session, test.ids, *test.approximate);
   CheckUnchanged(run);
-  WriteOut("self-test passed\n");
+  char bound[64];
+  std::snprintf(bound, sizeof(bound), "%.2e", static_cast<double>(test.approximate->bound));
+  WriteOut(Joined({"self-test passed: NMSE ", found, " (at most ", bound, ")\n"}));
 }
 
 }  // namespace llmc

@@ -20,7 +20,7 @@
 namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
-inline constexpr uint16_t kPlanMinor = 0;
+inline constexpr uint16_t kPlanMinor = 1;  // 1: steps other than code; approximate self-tests
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -36,6 +36,7 @@ enum class PlanStepKind : uint32_t {
   Barrier = 3,  // all threads meet; no payload
   Kernel = 4,   // a kernel of libllmc_onednn.so: KernelStep
 };
+std::string_view PlanStepKindName(uint32_t kind);  // "code", "dnnl", ...; "" for others
 struct PlanStep {
   uint32_t kind = 0;    // PlanStepKind; others are kept as they are, and refused by number when the plan is run
   std::string payload;  // meaning by kind
@@ -83,6 +84,15 @@ struct PlanSelfTest {
   uint64_t prefill = 0;      // all ids in one prefill: logits of the last row
   uint64_t decode = 0;       // one id after the other: the rows one after the other
   uint64_t score = 0;        // all ids in one score: all rows. Equal to `decode` when nothing is broken
+
+  // For a plan that isn't exact, instead of the hashes (which are 0 then): what the interpreter gives for the last row
+  // of each, at some ids of the vocabulary.
+  struct Approximate {
+    std::vector<int32_t> at;                    // 1..32 ids, ascending
+    std::vector<float> prefill, decode, score;  // finite; as many as `at`
+    float bound = 0;                            // the largest NMSE = sum (a - b)^2 / sum b^2 that passes; b: these
+  };
+  std::optional<Approximate> approximate;
 };
 
 struct Manifest {
@@ -107,8 +117,12 @@ struct Manifest {
 };
 
 // The rules that hold between a manifest's values (runtime/README.md, "Rules"); throws PlanError("WHERE: rule,
-// values"). code_sizes: bytes of each target's code.
-void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, std::string_view where);
+// values"). code_sizes: bytes of each target's code; weights_size: of the weights.
+void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, uint64_t weights_size,
+                   std::string_view where);
+// The lowest minor of the format that has all that the manifest uses, which is the one a plan is written in: older
+// readers take what they can.
+uint16_t PlanMinorOf(const Manifest& manifest);
 
 // The manifest's encoding: sections `manifest` and `steps`. Decoding checks bounds and the records' form, CheckManifest
 // the rest.

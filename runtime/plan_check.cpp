@@ -5,6 +5,8 @@
 
 #include "runtime/context.h"
 #include "runtime/plan.h"
+#include "runtime/plan_layout.h"
+#include "runtime/plan_step_check.h"
 
 namespace llmc {
 namespace {
@@ -16,12 +18,12 @@ constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint64_t kMaxArena = uint64_t{1} << 40;
 constexpr uint64_t kMaxStates = uint64_t{1} << 46;
 constexpr size_t kMaxName = 4096;
-constexpr size_t kMaxPhases = 64, kMaxTargets = 64, kMaxSteps = 4096;
+constexpr size_t kMaxPhases = 64, kMaxTargets = 64, kMaxTestLogits = 32;
 
 class Checker {
  public:
-  Checker(const Manifest& m, std::span<const uint64_t> code_sizes, std::string_view where)
-      : m_(m), sizes_(code_sizes), where_(where) {}
+  Checker(const Manifest& m, std::span<const uint64_t> code_sizes, uint64_t weights_size, std::string_view where)
+      : m_(m), sizes_(code_sizes), weights_size_(weights_size), where_(where) {}
 
   void Run() const {
     if (m_.abi != LLMC_ABI_VERSION) Fail("ABI " + Str(m_.abi) + ", this program has " + Str(LLMC_ABI_VERSION));
@@ -35,12 +37,11 @@ class Checker {
     Between("state bytes", m_.state_bytes, 0, kMaxStates);
     if (m_.private_bytes % 64 != 0) Fail("private arena bytes " + Str(m_.private_bytes) + " aren't a multiple of 64");
     Phases();
+    CheckSteps(m_, weights_size_, where_);
     Targets();
     Generation();
     for (const PlanInput& input : m_.inputs) Name("input role", input.role);
-    if (m_.self_test.ids.size() > 8 || m_.self_test.ids.size() > m_.context)
-      Fail("self-test of " + Str(m_.self_test.ids.size()) + " ids");
-    for (int32_t id : m_.self_test.ids) Id("self-test id", id);
+    SelfTest();
   }
 
  private:
@@ -84,9 +85,6 @@ class Checker {
 
   void Phases() const {
     Between("phases", m_.phases.size(), 1, kMaxPhases);
-    size_t steps = 0;
-    for (const PlanPhase& phase : m_.phases) steps += phase.steps.size();
-    Between("steps", steps, 0, kMaxSteps);
     bool has_decode = false, has_score = false;
     uint32_t score_limit = 1;
     for (const PlanPhase& phase : m_.phases) {
@@ -101,9 +99,6 @@ class Checker {
       if (phase.kind == PhaseKind::Score) {
         has_score = true;
         score_limit = std::max(score_limit, phase.max_rows);
-      }
-      for (const PlanStep& step : phase.steps) {
-        if (step.kind == static_cast<uint32_t>(PlanStepKind::Code)) Name((name + ": code step").c_str(), step.payload);
       }
     }
     if (!has_decode) Fail("there is no phase decode");
@@ -166,8 +161,35 @@ class Checker {
     if (g.top_k && *g.top_k < 0) Fail("top_k " + std::to_string(*g.top_k) + " is negative");
   }
 
+  void SelfTest() const {
+    const PlanSelfTest& test = m_.self_test;
+    if (test.ids.size() > 8 || test.ids.size() > m_.context) Fail("self-test of " + Str(test.ids.size()) + " ids");
+    for (int32_t id : test.ids) Id("self-test id", id);
+    if (!test.approximate) return;
+    const PlanSelfTest::Approximate& a = *test.approximate;
+    if (m_.numerics == "exact") Fail("an exact plan with an approximate self-test");
+    if (test.ids.empty()) Fail("an approximate self-test without ids");
+    if (test.prefill != 0 || test.decode != 0 || test.score != 0) Fail("an approximate self-test with hashes");
+    Between("logits of the self-test", a.at.size(), 1, kMaxTestLogits);
+    int32_t last = -1;
+    for (int32_t id : a.at) {
+      Id("self-test's id of a logit", id);
+      if (id <= last) Fail("self-test's ids of logits: " + std::to_string(id) + " behind " + std::to_string(last));
+      last = id;
+    }
+    if (!(a.bound >= 0 && a.bound <= 1)) Fail("self-test's bound " + std::to_string(a.bound) + " isn't in 0..1");
+    for (const std::vector<float>* row : {&a.prefill, &a.decode, &a.score}) {
+      if (row->size() != a.at.size())
+        Fail("self-test: " + Str(row->size()) + " logits at " + Str(a.at.size()) + " ids");
+      for (float logit : *row) {
+        if (!(logit - logit == 0)) Fail("self-test: a logit isn't finite");
+      }
+    }
+  }
+
   const Manifest& m_;
   std::span<const uint64_t> sizes_;
+  uint64_t weights_size_;
   std::string_view where_;
 };
 
@@ -182,8 +204,9 @@ std::string_view PhaseKindName(PhaseKind kind) {
   return "score";
 }
 
-void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, std::string_view where) {
-  Checker(manifest, code_sizes, where).Run();
+void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, uint64_t weights_size,
+                   std::string_view where) {
+  Checker(manifest, code_sizes, weights_size, where).Run();
 }
 
 }  // namespace llmc

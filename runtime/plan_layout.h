@@ -29,11 +29,15 @@ struct PlanTableEntry {
 };
 static_assert(sizeof(PlanTableEntry) == 64);
 
+// Bounds of a plan's step lists together.
+inline constexpr size_t kMaxSteps = 65536;
+inline constexpr uint64_t kMaxStepBytes = 64u << 20;  // of payloads
+
 // Header and table have the first page to themselves.
 inline constexpr uint32_t kMaxSections = (kPage - sizeof(PlanHeader)) / sizeof(PlanTableEntry);
 
 // The first page for these sections.
-std::string EncodeHeader(uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections);
+std::string EncodeHeader(uint16_t minor, uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections);
 
 inline uint64_t SectionAlignment(SectionKind kind, uint64_t size) {
   if (kind == SectionKind::Weights) return size >= kHugeWeights ? kHugePage : kPage;

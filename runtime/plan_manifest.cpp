@@ -3,6 +3,7 @@
 // accepts no other.
 #include "runtime/plan.h"
 #include "runtime/plan_encoding.h"
+#include "runtime/plan_layout.h"
 
 namespace llmc {
 namespace {
@@ -29,6 +30,7 @@ enum class Tag : uint32_t {
   MinP = 46,         // f32
   Input = 50,        // 32 bytes SHA-256, role
   SelfTest = 60,     // u64 prefill, decode, score; i32 ids ...
+  Approximate = 61,  // f32 bound; n times i32 id of the vocabulary; n times f32 prefill, decode, score. Since 1.1
 };
 
 void PutRecord(std::string& out, Tag tag, std::string_view payload) {
@@ -86,6 +88,14 @@ std::string EncodeRecords(const Manifest& m) {
   std::string test = Pack(m.self_test.prefill, m.self_test.decode, m.self_test.score);
   for (int32_t id : m.self_test.ids) Put(test, id);
   PutRecord(out, Tag::SelfTest, test);
+  if (const auto& approximate = m.self_test.approximate) {
+    std::string values = Pack(approximate->bound);
+    for (int32_t id : approximate->at) Put(values, id);
+    for (const std::vector<float>* row : {&approximate->prefill, &approximate->decode, &approximate->score}) {
+      for (float logit : *row) Put(values, logit);
+    }
+    PutRecord(out, Tag::Approximate, values);
+  }
   return out;
 }
 
@@ -173,6 +183,16 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
         *value = record.Take<uint64_t>();
       m.self_test.ids = TakeIds(record);
       return;
+    case Tag::Approximate: {
+      PlanSelfTest::Approximate& approximate = m.self_test.approximate.emplace();
+      approximate.bound = record.Take<float>();
+      const size_t count = record.left() / 16;
+      for (size_t i = 0; i < count; ++i) approximate.at.push_back(record.Take<int32_t>());
+      for (std::vector<float>* row : {&approximate.prefill, &approximate.decode, &approximate.score}) {
+        for (size_t i = 0; i < count; ++i) row->push_back(record.Take<float>());
+      }
+      return;
+    }
   }
   record.Fail("the tag isn't known");
 }
@@ -180,6 +200,18 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
 }  // namespace
 
 ManifestBytes EncodeManifest(const Manifest& manifest) { return {EncodeRecords(manifest), EncodeSteps(manifest)}; }
+
+uint16_t PlanMinorOf(const Manifest& manifest) {
+  if (manifest.self_test.approximate) return 1;
+  for (const PlanPhase& phase : manifest.phases) {
+    for (const PlanStep& step : phase.steps) {
+      if (step.kind >= static_cast<uint32_t>(PlanStepKind::Dnnl) &&
+          step.kind <= static_cast<uint32_t>(PlanStepKind::Kernel))
+        return 1;
+    }
+  }
+  return 0;
+}
 
 Manifest DecodeManifest(std::string_view manifest, std::string_view steps, std::string_view where) {
   Manifest m;
@@ -193,7 +225,9 @@ Manifest DecodeManifest(std::string_view manifest, std::string_view steps, std::
     if (!record.done()) record.Fail(std::to_string(record.left()) + " bytes too many");
   }
   ByteReader lists(steps, std::string(where) + ": steps");
+  size_t count = 0;
   while (!lists.done()) {
+    if (++count > kMaxSteps) lists.Fail("more than " + std::to_string(kMaxSteps) + " steps");
     const uint32_t phase = lists.Take<uint32_t>();
     if (phase >= m.phases.size())
       lists.Fail("phase " + std::to_string(phase) + " of " + std::to_string(m.phases.size()));

@@ -119,7 +119,7 @@ void PlanFile::Load() {
     std::memcpy(section.sha256.data(), entry.sha256, sizeof(entry.sha256));
   }
   // Header and table have one encoding, so this compares hash, reserved bytes and the rest of the page at once.
-  if (EncodeHeader(header.abi, size, sections_) != std::string_view(page, kPage))
+  if (EncodeHeader(header.minor, header.abi, size, sections_) != std::string_view(page, kPage))
     fail("the header or the section table is damaged (XXH3 differs)");
 
   uint64_t end = kPage;
@@ -161,7 +161,12 @@ void PlanFile::Load() {
   manifest_ = DecodeManifest(Read(SectionKind::Manifest), Read(SectionKind::Steps), name_);
   if (manifest_.abi != header.abi)
     fail("the header's ABI is " + std::to_string(header.abi) + ", the manifest's " + std::to_string(manifest_.abi));
-  CheckManifest(manifest_, code_sizes, name_);
+  if (const uint16_t minor = PlanMinorOf(manifest_); minor != header.minor) {
+    fail("the header says format 1." + std::to_string(header.minor) + ", and the manifest is of 1." +
+         std::to_string(minor));
+  }
+  const PlanSection* weights = Find(SectionKind::Weights);
+  CheckManifest(manifest_, code_sizes, weights == nullptr ? 0 : weights->size, name_);
 }
 
 const PlanSection* PlanFile::Find(SectionKind kind, uint32_t index) const {

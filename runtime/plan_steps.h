@@ -63,8 +63,8 @@ struct DnnlStep {
   DnnlGate gate = DnnlGate::None;     // out = gate(x * Wg + bg) * (x * Wu + bu)
   std::optional<PlanPlace> residual;  // f32[rows, n], added to the product; one part, not gated
   uint32_t slice_tiles = 1;
-  PlanPlace scratch;           // private, 64-byte aligned
-  uint64_t scratch_bytes = 0;  // exactly DnnlScratchBytes
+  PlanPlace scratch{PlanSpace::Private, 0};  // 64-byte aligned
+  uint64_t scratch_bytes = 0;                // exactly DnnlScratchBytes
   bool operator==(const DnnlStep&) const = default;
 };
 
@@ -91,5 +91,8 @@ std::string EncodeStep(const KernelStep& step);
 std::string EncodeStep(const DnnlStep& step);
 KernelStep DecodeKernelStep(std::string_view payload, std::string_view where);
 DnnlStep DecodeDnnlStep(std::string_view payload, std::string_view where);
+
+// A step as one line of the plan's text form: "kernel \"rms_norm\" words 0,64" (runtime/README.md, "Text form").
+std::string StepText(const PlanStep& step);
 
 }  // namespace llmc

@@ -1,8 +1,8 @@
 // The plan's text form (runtime/README.md, "Text form"): one line a value, sections as quoted text, hex, zeros or
 // another file. It makes plans for tests without a compiler, and shows plans to people.
+#include "runtime/plan_text.h"
+
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/plan.h"
+#include "runtime/plan_steps.h"
 
 namespace llmc {
 namespace {
@@ -17,76 +18,19 @@ namespace {
 constexpr SectionKind kTextKinds[] = {SectionKind::Weights,      SectionKind::Code,     SectionKind::Tokenizer,
                                       SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr};
 
-// Values as text.
-
-const char* const kHexDigits = "0123456789abcdef";
-
-int HexDigit(char c) {
-  const char* at = c == 0 ? nullptr : std::strchr(kHexDigits, c);
-  return at == nullptr ? -1 : static_cast<int>(at - kHexDigits);
-}
-
-std::string Hex(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) {
-    out += kHexDigits[static_cast<uint8_t>(c) >> 4];
-    out += kHexDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return out;
-}
-
-std::string Hex64(uint64_t value) {
-  std::string out;
-  for (int shift = 60; shift >= 0; shift -= 4) out += kHexDigits[(value >> shift) & 15];
-  return out;
-}
-
-std::string Quote(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
-      out += "\\x" + Hex({&c, 1});
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string Float(float value) {
-  char buffer[64];
-  return {buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr};
-}
-
-template <typename List>
-std::string Ids(const List& ids) {
-  std::string out;
-  for (int32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
-  return out.empty() ? "none" : out;
-}
+std::string VersionText(uint16_t minor) { return std::to_string(kPlanMajor) + "." + std::to_string(minor); }
 
 // Dump.
 
 void DumpManifest(std::ostringstream& out, const Manifest& m) {
-  out << "plan " << kPlanMajor << '.' << kPlanMinor << '\n';
+  out << "plan " << VersionText(PlanMinorOf(m)) << '\n';
   out << "model " << Quote(m.model) << "\nbackend " << Quote(m.backend) << "\nnumerics " << Quote(m.numerics)
       << "\nbuild " << Quote(m.build_id) << "\noptions " << Quote(m.options) << "\npasses " << Quote(m.passes) << '\n';
   out << "abi " << m.abi << "\nvocab " << m.vocab << "\ncontext " << m.context << "\nchunk " << m.chunk << "\nshared "
       << m.shared_bytes << "\nprivate " << m.private_bytes << "\nstates " << m.state_bytes << '\n';
   for (const PlanPhase& phase : m.phases) {
     out << "phase " << PhaseKindName(phase.kind) << ' ' << phase.min_rows << ' ' << phase.max_rows << '\n';
-    for (const PlanStep& step : phase.steps) {
-      if (step.kind == static_cast<uint32_t>(PlanStepKind::Code)) {
-        out << "  step code " << Quote(step.payload) << '\n';
-      } else {
-        out << "  step " << step.kind << ' ' << Quote(step.payload) << '\n';
-      }
-    }
+    for (const PlanStep& step : phase.steps) out << "  step " << StepText(step) << '\n';
   }
   for (const PlanTarget& target : m.targets) {
     out << "target " << Quote(target.name) << '\n';
@@ -96,21 +40,26 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
       out << "  symbol " << Quote(name) << ' ' << place.first << ' ' << place.second << '\n';
   }
   const PlanGeneration& g = m.generation;
-  out << "stop_ids " << Ids(g.stop_ids) << '\n';
+  out << "stop_ids " << ListText(g.stop_ids) << '\n';
   if (g.bos_id) out << "bos " << *g.bos_id << '\n';
   if (g.add_bos) out << "add_bos\n";
   if (g.do_sample) out << "do_sample\n";
-  if (g.temperature) out << "temperature " << Float(*g.temperature) << '\n';
+  if (g.temperature) out << "temperature " << FloatText(*g.temperature) << '\n';
   if (g.top_k) out << "top_k " << *g.top_k << '\n';
-  if (g.top_p) out << "top_p " << Float(*g.top_p) << '\n';
-  if (g.min_p) out << "min_p " << Float(*g.min_p) << '\n';
+  if (g.top_p) out << "top_p " << FloatText(*g.top_p) << '\n';
+  if (g.min_p) out << "min_p " << FloatText(*g.min_p) << '\n';
   for (const PlanInput& input : m.inputs) {
     out << "input " << Quote(input.role) << ' '
         << Hex({reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()}) << '\n';
   }
   const PlanSelfTest& t = m.self_test;
-  out << "self_test " << Ids(t.ids) << ' ' << Hex64(t.prefill) << ' ' << Hex64(t.decode) << ' ' << Hex64(t.score)
+  out << "self_test " << ListText(t.ids) << ' ' << Hex64(t.prefill) << ' ' << Hex64(t.decode) << ' ' << Hex64(t.score)
       << '\n';
+  if (t.approximate) {
+    const PlanSelfTest::Approximate& a = *t.approximate;
+    out << "self_test_logits " << FloatText(a.bound) << ' ' << ListText(a.at) << ' ' << ListText(a.prefill) << ' '
+        << ListText(a.decode) << ' ' << ListText(a.score) << '\n';
+  }
 }
 
 bool IsText(std::string_view bytes) {
@@ -154,206 +103,113 @@ struct TextSection {
 
 class Assembler {
  public:
-  Assembler(std::string_view text, std::string folder) : text_(text), folder_(std::move(folder)) {}
+  Assembler(std::string_view text, std::string folder) : in_(text), folder_(std::move(folder)) {}
 
   void Run() {
-    while (NextLine()) {
-      const std::string word = Word();
+    while (in_.NextLine()) {
+      const std::string word = in_.Word();
       if (word.empty()) continue;
       Statement(word);
-      End();
+      in_.End();
     }
+    const std::string version = VersionText(PlanMinorOf(manifest));
+    if (!version_.empty() && version_ != version)
+      in_.Fail("the text says plan " + version_ + ", and what it has is of " + version);
   }
   Manifest manifest;
   std::vector<TextSection> sections;
 
  private:
-  [[noreturn]] void Fail(const std::string& rule) const {
-    throw PlanError("plan text:" + std::to_string(number_) + ": " + rule);
-  }
-
-  // Takes the next line without its comment; false at the end of the text.
-  bool NextLine() {
-    if (next_ >= text_.size()) return false;
-    const size_t end = std::min(text_.find('\n', next_), text_.size());
-    line_ = text_.substr(next_, end - next_);
-    next_ = end + 1;
-    ++number_;
-    Blank();
-    return true;
-  }
-  void Blank() {
-    while (!line_.empty() && (line_[0] == ' ' || line_[0] == '\t' || line_[0] == '\r')) line_.remove_prefix(1);
-    if (!line_.empty() && line_[0] == '#') line_ = {};
-  }
-  // The next word of the line; empty at its end.
-  std::string Word() {
-    const size_t size = std::min(line_.find_first_of(" \t\r#\""), line_.size());
-    std::string word(line_.substr(0, size));
-    line_.remove_prefix(size);
-    Blank();
-    return word;
-  }
-  void End() const {
-    if (!line_.empty()) Fail("\"" + std::string(line_) + "\" is too much");
-  }
-  template <typename T>
-  T Number(int base = 10) {
-    const std::string word = Word();
-    T value{};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-    if (word.empty() || error != std::errc() || end != word.data() + word.size())
-      Fail("\"" + word + "\" isn't a number here");
-    return value;
-  }
-  float Float32() {
-    const std::string word = Word();
-    float value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (word.empty() || error != std::errc() || end != word.data() + word.size())
-      Fail("\"" + word + "\" isn't a number");
-    return value;
-  }
-  std::string String() {
-    if (line_.empty() || line_[0] != '"') Fail("a quoted string is missing");
-    std::string out;
-    size_t at = 1;
-    const auto take = [&] {
-      if (at >= line_.size()) Fail("a string has no end");
-      return line_[at++];
-    };
-    for (char c = take(); c != '"'; c = take()) {
-      if (c != '\\') {
-        out += c;
-        continue;
-      }
-      c = take();
-      if (c == 'n') {
-        out += '\n';
-      } else if (c == 'x') {
-        const int high = HexDigit(take()), low = HexDigit(take());
-        if (high < 0 || low < 0) Fail("\\x needs two hex digits");
-        out += static_cast<char>(high * 16 + low);
-      } else if (c == '"' || c == '\\') {
-        out += c;
-      } else {
-        Fail(std::string("\\") + c + " isn't known");
-      }
-    }
-    line_.remove_prefix(at);
-    Blank();
-    return out;
-  }
-  std::vector<int32_t> IdList() {
-    std::vector<int32_t> ids;
-    std::string word = Word();
-    if (word == "none") return ids;
-    for (size_t at = 0; at <= word.size();) {
-      const size_t comma = std::min(word.find(',', at), word.size());
-      int32_t id = 0;
-      const auto [end, error] = std::from_chars(word.data() + at, word.data() + comma, id);
-      if (error != std::errc() || end != word.data() + comma) Fail("\"" + word + "\" isn't a list of ids");
-      ids.push_back(id);
-      at = comma + 1;
-    }
-    return ids;
-  }
-  Sha256Digest Digest() {
-    const std::string word = Word();
-    Sha256Digest digest{};
-    if (word.size() != 2 * digest.size()) Fail("a SHA-256 has 64 hex digits");
-    for (size_t i = 0; i < digest.size(); ++i) {
-      const int high = HexDigit(word[2 * i]), low = HexDigit(word[2 * i + 1]);
-      if (high < 0 || low < 0) Fail("a SHA-256 has 64 hex digits");
-      digest[i] = static_cast<uint8_t>(high * 16 + low);
-    }
-    return digest;
-  }
-
   void Statement(const std::string& word) {
     Manifest& m = manifest;
     PlanGeneration& g = m.generation;
     if (word == "plan") {
-      if (const std::string version = Word(); version != std::to_string(kPlanMajor) + "." + std::to_string(kPlanMinor))
-        Fail("format " + version + " isn't known");
+      version_ = in_.Word();
+      if (version_ != VersionText(0) && version_ != VersionText(kPlanMinor))
+        in_.Fail("format " + version_ + " isn't known");
     } else if (word == "model") {
-      m.model = String();
+      m.model = in_.String();
     } else if (word == "backend") {
-      m.backend = String();
+      m.backend = in_.String();
     } else if (word == "numerics") {
-      m.numerics = String();
+      m.numerics = in_.String();
     } else if (word == "build") {
-      m.build_id = String();
+      m.build_id = in_.String();
     } else if (word == "options") {
-      m.options = String();
+      m.options = in_.String();
     } else if (word == "passes") {
-      m.passes = String();
+      m.passes = in_.String();
     } else if (word == "abi") {
-      m.abi = Number<uint32_t>();
+      m.abi = in_.Number<uint32_t>();
     } else if (word == "vocab") {
-      m.vocab = Number<uint32_t>();
+      m.vocab = in_.Number<uint32_t>();
     } else if (word == "context") {
-      m.context = Number<uint32_t>();
+      m.context = in_.Number<uint32_t>();
     } else if (word == "chunk") {
-      m.chunk = Number<uint32_t>();
+      m.chunk = in_.Number<uint32_t>();
     } else if (word == "shared") {
-      m.shared_bytes = Number<uint64_t>();
+      m.shared_bytes = in_.Number<uint64_t>();
     } else if (word == "private") {
-      m.private_bytes = Number<uint64_t>();
+      m.private_bytes = in_.Number<uint64_t>();
     } else if (word == "states") {
-      m.state_bytes = Number<uint64_t>();
+      m.state_bytes = in_.Number<uint64_t>();
     } else if (word == "phase") {
       Phase();
     } else if (word == "step") {
       Step();
     } else if (word == "target") {
-      m.targets.emplace_back().name = String();
+      m.targets.emplace_back().name = in_.String();
     } else if (word == "feature") {
-      Target().features.push_back(String());
+      Target().features.push_back(in_.String());
     } else if (word == "entry") {
-      const std::string name = String();
-      Target().entries[name] = Number<uint64_t>();
+      const std::string name = in_.String();
+      Target().entries[name] = in_.Number<uint64_t>();
     } else if (word == "symbol") {
-      const std::string name = String();
-      const uint64_t offset = Number<uint64_t>();
-      Target().symbols[name] = {offset, Number<uint64_t>()};
+      const std::string name = in_.String();
+      const uint64_t offset = in_.Number<uint64_t>();
+      Target().symbols[name] = {offset, in_.Number<uint64_t>()};
     } else if (word == "stop_ids") {
-      g.stop_ids = IdList();
+      g.stop_ids = in_.List<int32_t>();
     } else if (word == "bos") {
-      g.bos_id = Number<int32_t>();
+      g.bos_id = in_.Number<int32_t>();
     } else if (word == "add_bos") {
       g.add_bos = true;
     } else if (word == "do_sample") {
       g.do_sample = true;
     } else if (word == "temperature") {
-      g.temperature = Float32();
+      g.temperature = in_.Float32();
     } else if (word == "top_k") {
-      g.top_k = Number<int32_t>();
+      g.top_k = in_.Number<int32_t>();
     } else if (word == "top_p") {
-      g.top_p = Float32();
+      g.top_p = in_.Float32();
     } else if (word == "min_p") {
-      g.min_p = Float32();
+      g.min_p = in_.Float32();
     } else if (word == "input") {
-      std::string role = String();
-      m.inputs.push_back({std::move(role), Digest()});
+      std::string role = in_.String();
+      m.inputs.push_back({std::move(role), in_.Digest()});
     } else if (word == "self_test") {
-      m.self_test.ids = IdList();
+      m.self_test.ids = in_.List<int32_t>();
       for (uint64_t* hash : {&m.self_test.prefill, &m.self_test.decode, &m.self_test.score})
-        *hash = Number<uint64_t>(16);
+        *hash = in_.Number<uint64_t>(16);
+    } else if (word == "self_test_logits") {
+      PlanSelfTest::Approximate& a = m.self_test.approximate.emplace();
+      a.bound = in_.Float32();
+      a.at = in_.List<int32_t>();
+      for (std::vector<float>* row : {&a.prefill, &a.decode, &a.score}) *row = in_.List<float>();
     } else if (word == "section") {
       Section();
     } else {
-      Fail("\"" + word + "\" isn't known");
+      in_.Fail("\"" + word + "\" isn't known");
     }
   }
 
   PlanTarget& Target() {
-    if (manifest.targets.empty()) Fail("stands before any target");
+    if (manifest.targets.empty()) in_.Fail("stands before any target");
     return manifest.targets.back();
   }
 
   void Phase() {
-    const std::string name = Word();
+    const std::string name = in_.Word();
     PlanPhase& phase = manifest.phases.emplace_back();
     bool found = false;
     for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score}) {
@@ -362,80 +218,69 @@ class Assembler {
         found = true;
       }
     }
-    if (!found) Fail("phase \"" + name + "\" isn't known");
-    phase.min_rows = Number<uint32_t>();
-    phase.max_rows = Number<uint32_t>();
+    if (!found) in_.Fail("phase \"" + name + "\" isn't known");
+    phase.min_rows = in_.Number<uint32_t>();
+    phase.max_rows = in_.Number<uint32_t>();
   }
 
   void Step() {
-    if (manifest.phases.empty()) Fail("stands before any phase");
-    PlanStep& step = manifest.phases.back().steps.emplace_back();
-    if (line_.substr(0, 5) == "code ") {
-      Word();
-      step.kind = static_cast<uint32_t>(PlanStepKind::Code);
-    } else {
-      step.kind = Number<uint32_t>();
-    }
-    step.payload = String();
+    if (manifest.phases.empty()) in_.Fail("stands before any phase");
+    manifest.phases.back().steps.push_back(ReadStep(in_));
   }
 
   void Section() {
-    const std::string name = Word(), form = Word();
+    const std::string name = in_.Word(), form = in_.Word();
     const auto kind = std::find_if(std::begin(kTextKinds), std::end(kTextKinds),
                                    [&](SectionKind k) { return name == SectionKindName(k); });
-    if (kind == std::end(kTextKinds)) Fail("section \"" + name + "\" isn't known");
+    if (kind == std::end(kTextKinds)) in_.Fail("section \"" + name + "\" isn't known");
     TextSection& section = sections.emplace_back();
     section.kind = *kind;
     if (form == "zero") {
-      section.zeros = Number<uint64_t>();
+      section.zeros = in_.Number<uint64_t>();
     } else if (form == "file") {
-      ReadFile(section, String());
+      ReadFile(section, in_.String());
     } else if (form == "hex" || form == "text") {
-      End();
+      in_.End();
       Block(section, form == "hex");
     } else {
-      Fail("section \"" + name + "\" is " + (form.empty() ? "empty" : form) + ", not hex, text, zero or file");
+      in_.Fail("section \"" + name + "\" is " + (form.empty() ? "empty" : form) + ", not hex, text, zero or file");
     }
   }
 
   void ReadFile(TextSection& section, const std::string& name) {
     std::ifstream file(folder_ + "/" + name, std::ios::binary);
     std::ostringstream bytes;
-    if (!file || !(bytes << file.rdbuf())) Fail("can't read " + folder_ + "/" + name);
+    if (!file || !(bytes << file.rdbuf())) in_.Fail("can't read " + folder_ + "/" + name);
     section.bytes = bytes.str();
   }
 
   void Block(TextSection& section, bool hex) {
     int high = -1;
-    while (NextLine()) {
-      if (line_.substr(0, 3) == "end") {
-        if (high >= 0) Fail("an odd number of hex digits");
-        line_.remove_prefix(3);
-        Blank();
+    while (in_.NextLine()) {
+      if (in_.Take("end")) {
+        if (high >= 0) in_.Fail("an odd number of hex digits");
         return;
       }
       if (!hex) {
-        if (!line_.empty()) section.bytes += String();
-        End();
+        if (!in_.empty()) section.bytes += in_.String();
+        in_.End();
         continue;
       }
-      for (std::string word = Word(); !word.empty(); word = Word()) {
+      for (std::string word = in_.Word(); !word.empty(); word = in_.Word()) {
         for (const char c : word) {
           const int digit = HexDigit(c);
-          if (digit < 0) Fail(std::string("'") + c + "' isn't a hex digit");
+          if (digit < 0) in_.Fail(std::string("'") + c + "' isn't a hex digit");
           if (high >= 0) section.bytes += static_cast<char>(high * 16 + digit);
           high = high >= 0 ? -1 : digit;
         }
       }
-      End();
+      in_.End();
     }
-    Fail("a section has no end");
+    in_.Fail("a section has no end");
   }
 
-  std::string_view text_, line_;
-  std::string folder_;
-  size_t next_ = 0;
-  int number_ = 0;
+  PlanTextReader in_;
+  std::string folder_, version_;
 };
 
 }  // namespace

@@ -44,11 +44,11 @@ class IgnoreFileSizeSignal {
 
 }  // namespace
 
-std::string EncodeHeader(uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections) {
+std::string EncodeHeader(uint16_t minor, uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections) {
   PlanHeader header{};
   std::memcpy(header.magic, kPlanMagic, sizeof(kPlanMagic));
   header.major = kPlanMajor;
-  header.minor = kPlanMinor;
+  header.minor = minor;
   header.abi = abi;
   header.file_size = file_size;
   header.sections = static_cast<uint32_t>(sections.size());
@@ -285,12 +285,12 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   for (const PlanSection& section : w.sections) {
     if (section.kind == SectionKind::Code) code_sizes.push_back(section.size);
   }
-  CheckManifest(manifest, code_sizes, w.options.path);
+  CheckManifest(manifest, code_sizes, w.options.weights_size, w.options.path);
   const ManifestBytes bytes = EncodeManifest(manifest);
   w.Add(SectionKind::Manifest, bytes.manifest);
   w.Add(SectionKind::Steps, bytes.steps);
   w.Flush();
-  const std::string header = EncodeHeader(manifest.abi, w.at, w.sections);
+  const std::string header = EncodeHeader(PlanMinorOf(manifest), manifest.abi, w.at, w.sections);
   w.WriteAll(header.data(), header.size(), 0);
   w.Publish();
   return w.at;

@@ -48,6 +48,7 @@ struct InspectFlags {
   std::string plan;
   std::optional<std::string> ir;  // "": the final IR; a pass's name, or "import"
   bool verify = false;
+  bool steps = false;
 };
 
 struct TokenizeFlags {

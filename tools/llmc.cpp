@@ -146,6 +146,7 @@ int Dispatch(int argc, char** argv) {
   inspect_app->add_option("PLAN", inspect.plan)->required();
   CLI::Option* ir =
       inspect_app->add_option("--ir", pass, "the IR: final, or after PASS")->expected(0, 1)->type_name("[PASS]");
+  inspect_app->add_flag("--steps", inspect.steps, "each phase's steps, one line each");
   inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
 
   TokenizeFlags tokenize;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of tests/fuzz/plan_fuzz.cpp: a text plan, a manifest with step lists, an empty file's header.
+"""Writes the seeds of tests/fuzz/plan_fuzz.cpp: text plans, manifests with step lists, an empty file's header.
 
 runtime/README.md has the formats.
 """
@@ -30,6 +30,46 @@ manifest += record(45, struct.pack("<f", 0.9)) + record(46, struct.pack("<f", 0.
 manifest += record(50, bytes(32) + b"config") + record(60, struct.pack("<3Q2i", 1, 2, 2, 3, 4))
 steps = step(0, 1, b"main") + step(1, 1, b"main") + step(2, 1, b"main")
 (OUT / "manifest").write_bytes(b"M" + manifest + b"\xff\xfe-steps-\xfe\xff" + steps)
+
+
+def place(space, offset):
+    return struct.pack("<IQ", space, offset)
+
+
+# A kernel, a barrier and two products (runtime/plan_steps.cpp): silu(x Wg + bg) * (x Wu + bu) of q4_1 and a8, and one of f32 with a residual.
+kernel = struct.pack("<3I2qQ", 1, 2, 1, -1, 9, 64) + b"rms_norm"
+gated = struct.pack("<8IQ", 1, 2 | 4 | 1, 1, 1, 9, 5, 2, 1, 32) + place(1, 0) + struct.pack("<QQ", 0, 16) + place(1, 64)
+gated += struct.pack("<Q", 640) + place(2, 0) + struct.pack("<Q", 128 + 2 * 32 * 32 * 4 + 128)
+head = struct.pack("<8IQ", 1, 1 | 8, 0, 1, 0, 0, 1, 1, 8) + place(1, 0) + struct.pack("<QQ", 0, 16) + place(4, 0)
+head += place(1, 64) + place(2, 0) + struct.pack("<Q", 0)
+lists = step(0, 4, kernel) + step(0, 3, b"") + step(0, 2, gated) + step(0, 3, b"") + step(0, 2, head)
+mixed = b"".join(record(i + 1, text) for i, text in enumerate([b"tiny", b"onednn", b"near", b"fuzz", b"a = 1", b"x"]))
+mixed += record(10, struct.pack("<4I3Q", 1, 16, 32, 1, 256, 16384, 1024)) + record(20, struct.pack("<3I", 1, 1, 1))
+mixed += record(30, b"x86-64") + record(40, b"") + record(42, struct.pack("<I", 0)) + record(60, struct.pack("<3Q2i", 0, 0, 0, 3, 4))
+mixed += record(61, struct.pack("<f2i6f", 1e-6, 1, 5, 1, 2, 3, 4, 5, 6))
+(OUT / "steps").write_bytes(b"M" + mixed + b"\xff\xfe-steps-\xfe\xff" + lists)
+
+(OUT / "text_steps").write_text("""Tplan 1.1
+model "tiny"
+backend "onednn"
+numerics "near"
+abi 1
+vocab 4
+context 8
+chunk 1
+shared 4096
+private 32768
+phase decode 1 1
+  step kernel "rms_norm" one_row constants -1,0,9 words 0,18446744073709551615
+  step barrier
+  step dnnl f32 one_row rows 1 k 32 x a8 shared+0 w q4_1 weights+64 interleave silu bias weights+4 out 16 shared+64 tiles 2 scratch private+0
+  step dnnl bf16 rows 1 k 8 x f32 shared+0 w bf16 weights+0 residual shared+64 out 4 logits+0 tiles 1 scratch private+64
+  step dnnl f32 rows 1 k 8 x f32 private+4 w f16 weights+0 out 4 shared+0 out 3 shared+16 out 1 shared+28 tiles 1 scratch private+64
+stop_ids none
+self_test 1,2 0000000000000000 0000000000000000 0000000000000000
+self_test_logits 1e-09 0,3 1.5,-2 0,1e+20 0.25,3
+section weights zero 4096
+""")
 
 (OUT / "text").write_text("""Tplan 1.0
 model "tiny"

@@ -45,10 +45,18 @@ std::string FileOf(std::string_view manifest, std::string_view steps) {
     sections.push_back({kind, 0, kPage + body.size(), bytes.size(), Xxh3Of(bytes.data(), bytes.size()), {}});
     body += bytes;
   };
+  static const std::string weights(4096, '\0');  // what a step list of the corpus reads
+  add(SectionKind::Weights, weights);
   add(SectionKind::Code, "\xc3");
   add(SectionKind::Manifest, manifest);
   add(SectionKind::Steps, steps);
-  return EncodeHeader(1, kPage + body.size(), sections) + body;
+  uint16_t minor = 0;
+  try {
+    minor = PlanMinorOf(DecodeManifest(manifest, steps, "fuzz"));
+  } catch (const PlanError&) {
+    minor = kPlanMinor;  // refused later
+  }
+  return EncodeHeader(minor, 1, kPage + body.size(), sections) + body;
 }
 
 void Read(std::string bytes) {

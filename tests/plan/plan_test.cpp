@@ -39,7 +39,7 @@ Manifest SmallManifest() {
   m.generation.temperature = 0.7f;
   m.generation.top_k = 5;
   m.inputs = {{"config", Sha256Digest{1, 2, 3}}, {"weights", Sha256Digest{9}}};
-  m.self_test = {{1, 2, 3}, 11, 12, 12};
+  m.self_test = {{1, 2, 3}, 11, 12, 12, {}};
   return m;
 }
 
@@ -158,7 +158,7 @@ TEST(Plan, DamagedManifestsWithRightHashesAreRefusedOrSane) {
     std::string& part = i % 4 == 0 ? bad.steps : bad.manifest;
     for (unsigned n = 0; n <= random() % 2; ++n) part[random() % part.size()] = static_cast<char>(random());
     if (i % 7 == 0) part.resize(random() % part.size());
-    ErrorOf([&] { CheckManifest(DecodeManifest(bad.manifest, bad.steps, "x"), sizes, "x"); });
+    ErrorOf([&] { CheckManifest(DecodeManifest(bad.manifest, bad.steps, "x"), sizes, 1 << 20, "x"); });
   }
 }
 

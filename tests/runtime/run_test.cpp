@@ -181,6 +181,43 @@ TEST(Run, SelfTest) {
   EXPECT_NE(Cli({without.path(), "--selftest"}).err.find("no self-test"), std::string::npos);
 }
 
+TEST(Run, SelfTestOfAPlanThatIsntExact) {
+  const std::vector<int32_t> ids = {4, 8, 15};
+  const std::vector<float> last = HashLogits(ids);
+  // `off` is added to score's logit of id 63.
+  const auto text = [&](float off, const char* bound) {
+    const auto row = [&](float more) {
+      char values[64];
+      std::snprintf(values, sizeof(values), " %.9g,%.9g", static_cast<double>(last[3]),
+                    static_cast<double>(last[63] + more));
+      return std::string(values);
+    };
+    std::string all = HashModelText();
+    const auto swap = [&](const std::string& from, const std::string& to) {
+      all.replace(all.find(from), from.size(), to);
+    };
+    swap("plan 1.0", "plan 1.1");
+    swap("numerics \"exact\"", "numerics \"near\"");
+    swap("self_test none 0000000000000000 0000000000000000 0000000000000000\n",
+         "self_test 4,8,15 0000000000000000 0000000000000000 0000000000000000\nself_test_logits " + std::string(bound) +
+             " 3,63" + row(0) + row(0) + row(off) + "\n");
+    return all;
+  };
+  const TempFolder folder;
+  Assemble(text(0, "0"), folder / "same.plan");
+  EXPECT_EQ(Cli({folder / "same.plan", "--selftest", "-t", "3"}).out,
+            "self-test passed: NMSE prefill 0.00e+00, decode 0.00e+00, score 0.00e+00 (at most 0.00e+00)\n");
+  Assemble(text(1, "1e-05"), folder / "near.plan");
+  const Outcome near = Cli({folder / "near.plan", "--selftest"});
+  EXPECT_EQ(near.status, 0) << near.err;
+  EXPECT_NE(near.out.find("(at most 1.00e-05)"), std::string::npos) << near.out;
+  Assemble(text(100, "1e-05"), folder / "far.plan");
+  const Outcome far = Cli({folder / "far.plan", "--selftest"});
+  EXPECT_EQ(far.status, 1);
+  EXPECT_NE(far.err.find("self-test: score is at NMSE "), std::string::npos) << far.err;
+  EXPECT_NE(far.err.find("the plan allows 1.00e-05"), std::string::npos) << far.err;
+}
+
 // Text of ids, as the test tokenizer decodes it (special and missing ones are nothing).
 std::string TextOf(const std::vector<int32_t>& ids) {
   std::string text;

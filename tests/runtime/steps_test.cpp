@@ -134,8 +134,13 @@ TEST(StepLists, SessionsRunSideBySide) {
 
 TEST(StepLists, CodeAndLibraryStepsMix) {
   const LibraryAt library(LLMC_FAKE_STEPS);
-  const HashModel model("  step code \"decode\"\n", "  step code \"decode\"\n  step 3 \"\"\n  step code \"decode\"\n");
-  const Executable executable = LoadPlan(model.path());
+  const TempFolder folder;
+  std::string text = HashModelText();
+  text.replace(text.find("plan 1.0"), 8, "plan 1.1");
+  const std::string decode = "  step code \"decode\"\n";
+  text.insert(text.find(decode), decode + "  step barrier\n");
+  Assemble(text, folder / "a.plan");
+  const Executable executable = LoadPlan(folder / "a.plan");
   EXPECT_EQ(executable.program, nullptr);
   Session session = MakeSession(executable, 3);
   EXPECT_TRUE(SameBits(session.Decode(9), HashLogits(std::vector<int32_t>{9})));
