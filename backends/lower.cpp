@@ -163,6 +163,7 @@ class FuncLowering {
       case OpKind::AddRmsNorm: return LowerNorm(op);
       case OpKind::Linear: return LowerLinear(op);
       case OpKind::Quantize: return LowerQuantize(op);
+      case OpKind::Round: return LowerRound(op);
       case OpKind::Reshape: return;
       case OpKind::Rope: return LowerRope(op);
       case OpKind::KvAppend: return LowerAppend(op);
@@ -222,6 +223,15 @@ class FuncLowering {
     PlaceResult(call, op, "out", 0);
     call.Constant("dim", ResultType(op, 0).dims.back().value);
     if (op.schedule->over == Over::Tiles && op.schedule->grain % 2 != 0) NoKernel(op, "a block is two tiles");
+    Divide(call, op, {Over::Rows, Over::Tiles});
+    Emit(call, op);
+  }
+
+  void LowerRound(const Op& op) {
+    CallBuilder call("round_" + op.attrs.Ident("to"));
+    Place(call, op, "x", op.operands[0]);
+    PlaceResult(call, op, "out", 0);
+    call.Constant("dim", Width(ResultType(op, 0)));
     Divide(call, op, {Over::Rows, Over::Tiles});
     Emit(call, op);
   }

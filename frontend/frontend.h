@@ -21,7 +21,7 @@ struct ModelOptions {
   int64_t context = 0;                     // 0: the smaller of the model's maximum and 8192
   int64_t chunk = 256;                     // largest prefill call
   std::string kv_type = "f16";             // f16 | f32
-  std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32
+  std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
   std::string quantize;                    // "": as stored; q8_0 | q4_0 for float matrices
   std::vector<std::string> allow_unknown;  // config keys to pass over
   DiagSink sink;                           // warnings

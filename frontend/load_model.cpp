@@ -57,8 +57,9 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
   if (options.kv_type != "f16" && options.kv_type != "f32")
     throw UsageError(fmt::format("--kv-type {}: f16 and f32 are supported", options.kv_type));
   out.kv_type = options.kv_type == "f16" ? DType::F16 : DType::F32;
-  if (!options.activations.empty() && options.activations != "q8" && options.activations != "f32") {
-    throw UsageError(fmt::format("--activations {}: q8 and f32 are supported", options.activations));
+  if (!options.activations.empty() && options.activations != "q8" && options.activations != "f32" &&
+      options.activations != "bf16") {
+    throw UsageError(fmt::format("--activations {}: q8, f32 and bf16 are supported", options.activations));
   }
   out.activations = options.activations;
   if (!options.quantize.empty()) out.quantize = BlockTypeOption(options.quantize);

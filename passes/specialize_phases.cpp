@@ -28,7 +28,8 @@ bool WorksByRows(const Op& op) {
     case OpKind::AddRmsNorm:
     case OpKind::Add:
     case OpKind::Gated:
-    case OpKind::Quantize: return true;
+    case OpKind::Quantize:
+    case OpKind::Round: return true;
     default: return false;
   }
 }

@@ -49,7 +49,7 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_option("--kv-type", model.kv_type, "element type of the KV cache")->check(CLI::IsMember({"f16", "f32"}));
   app.add_option("--activations", model.activations,
                  "inputs of matrices (default: q8 for block types, f32 for float weights)")
-      ->check(CLI::IsMember({"q8", "f32"}));
+      ->check(CLI::IsMember({"q8", "f32", "bf16"}));
   AddList(app, "--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
 }
 

@@ -80,13 +80,11 @@ void TakeOptions(const Module& from, CompileFlags& flags) {
     if (known != nullptr && allows(*known)) value = *known;  // CheckFrom reports what isn't allowed
   };
   const auto positive = [](int64_t value) { return value > 0; };
-  const auto one_of = [](std::string_view a, std::string_view b) {
-    return [=](std::string_view value) { return value == a || value == b; };
-  };
+  const auto one_of = [](auto... known) { return [=](std::string_view value) { return ((value == known) || ...); }; };
   take("context", flags.context_given, model.context, positive);
   take("chunk", flags.chunk_given, model.chunk, positive);
   take("kv_type", flags.kv_type_given, model.kv_type, one_of("f16", "f32"));
-  take("activations", flags.activations_given, model.activations, one_of("q8", "f32"));
+  take("activations", flags.activations_given, model.activations, one_of("q8", "f32", "bf16"));
   take("quantize", flags.quantize_given, model.quantize, one_of("q8_0", "q4_0"));
   int64_t seed = -1;
   take("random", !model.weights.empty() || model.no_weights, seed, [](int64_t value) { return value >= 0; });

@@ -228,6 +228,17 @@ INLINE void LoadBf16Pairs(const uint8_t* p, F32x16& even, F32x16& odd) {
   odd = AsFloat(And({v.a, v.b}, static_cast<int32_t>(0xffff0000)));
 }
 
+INLINE __m256 RoundToBf16(__m256 v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  return _mm256_castsi256_ps(
+      _mm256_and_si256(_mm256_blendv_epi8(sum, quiet, nan), _mm256_set1_epi32(static_cast<int32_t>(0xffff0000))));
+}
+INLINE F32x16 RoundToBf16(F32x16 v) { return {RoundToBf16(v.a), RoundToBf16(v.b)}; }
+
 INLINE void Prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace KERNELS_NAMESPACE

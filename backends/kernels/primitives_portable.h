@@ -255,6 +255,15 @@ INLINE void LoadBf16Pairs(const uint8_t* p, F32x16& even, F32x16& odd) {
   odd = Lanes([&](int i) { return Bits<float>(static_cast<uint32_t>(h[2 * i + 1]) << 16); });
 }
 
+// To bf16, nearest even; a NaN becomes quiet (ir/README.md, Numerics).
+INLINE F32x16 RoundToBf16(F32x16 v) {
+  return Lanes([&](int i) {
+    const uint32_t bits = Bits<uint32_t>(v.v[i]);
+    const uint32_t rounded = v.v[i] != v.v[i] ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+    return Bits<float>(rounded & 0xffff0000u);
+  });
+}
+
 INLINE void Prefetch(const void*) {}
 
 }  // namespace KERNELS_NAMESPACE

@@ -1,4 +1,4 @@
-// Kernels over rows of activations: embed, norms, quantize, add, gated, last_rows.
+// Kernels over rows of activations: embed, norms, quantize, round, add, gated, last_rows.
 #pragma once
 #include "backends/kernels/math.h"
 
@@ -220,6 +220,18 @@ KERNEL void quantize(KERNEL_CALL, int64_t dim, int64_t x_space, int64_t out_spac
       const float* block = x + s * dim + i;
       QuantizeBlock(Load(block), Load(block + 16), out + s * A8RowBytes(dim), dim, i / 32);
     }
+  }
+}
+
+KERNEL void round_bf16(KERNEL_CALL, int64_t dim, int64_t x_space, int64_t out_space, int64_t over, int64_t grain) {
+  const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
+  float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[1]));
+  const Box box = ShareBox(rows, dim, over, grain, thread, threads);
+#pragma clang loop unroll(disable)
+  for (int64_t s = box.row.begin; s < box.row.end; ++s) {
+    const int64_t at = s * dim;
+    ForColumns(box.column,
+               [&](int64_t i, int64_t n) { StoreColumns(out + at + i, RoundToBf16(LoadColumns(x + at + i, n)), n); });
   }
 }
 

@@ -1,4 +1,4 @@
-// add, gated and quantize: ops without sums across a row.
+// add, gated, quantize and round: ops without sums across a row.
 #include <cmath>
 #include <vector>
 
@@ -76,6 +76,20 @@ void EvalQuantize(const EvalContext& c) {
   }
 }
 
+std::vector<Type> InferRound(const InferContext& c) {
+  const Type& x = c.operand(0);
+  if (x.dtype != DType::F32 || x.layout != Layout::Rows || x.state >= 0) {
+    c.Fail("C1", Describe(c, 0) + ", must be f32 in rows");
+  }
+  return {x};
+}
+
+void EvalRound(const EvalContext& c) {
+  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
+    c.results[0].as<float>()[i] = math::BfloatToFloat(math::FloatToBfloat(c.operands[0].as<float>()[i]));
+  }
+}
+
 }  // namespace
 
 const OpDef kAddDef = {
@@ -111,6 +125,16 @@ const OpDef kQuantizeDef = {
     .eval = EvalQuantize,
     // Heads and queries: behind attention in one function, whose division it takes over (a head is whole blocks).
     .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}, {Over::Heads, "o"}, {Over::Queries, "o"}},
+};
+
+const OpDef kRoundDef = {
+    .summary = "f32 to the nearest values that a narrower float type holds, kept as f32.",
+    .operands = {{"x"}},
+    .attrs = {{.name = "to", .type = AttrType::Ident, .required = true, .otherwise = {}, .choices = {"bf16"}}},
+    .results = {"y"},
+    .infer = InferRound,
+    .eval = EvalRound,
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
 };
 
 }  // namespace llmc

@@ -1,6 +1,7 @@
 // Matmuls: plain row-major descriptions, so that no bytes of the plan are oneDNN's.
 //
-// Rows are a run-time dimension: oneDNN's GEMM takes it at no cost, so that one primitive serves every call. Arguments
+// Rows are a run-time dimension: oneDNN's GEMM takes it at no cost, so that one primitive serves every call. For one
+// row too: where oneDNN picks something else for a fixed row (brgemm when there is a post-op) it is slower. Arguments
 // are kept as the C interface's array, which execution needs anyway; the C++ one builds a hash table for each call.
 #include "runtime/onednn/primitives.h"
 
@@ -35,12 +36,11 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
   dnnl::primitive_attr attr;
   attr.set_post_ops(ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const int64_t rows = shape.one_row ? 1 : DNNL_RUNTIME_DIM_VAL;
   const Desc bias = BiasOf(shape);
   Matmul made;
   try {
-    const auto desc =
-        DescribeMatmul(Engine(), XOf(shape, rows), WOf(shape), shape.bias ? &bias : nullptr, OutOf(shape, rows), attr);
+    const auto desc = DescribeMatmul(Engine(), XOf(shape, DNNL_RUNTIME_DIM_VAL), WOf(shape),
+                                     shape.bias ? &bias : nullptr, OutOf(shape, DNNL_RUNTIME_DIM_VAL), attr);
     made.implementation_ = desc.impl_info_str();
     if (IsBf16(shape) && IsReference(made.implementation_)) return std::nullopt;
     made.primitive_ = dnnl::matmul(desc);
@@ -55,9 +55,8 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
 
 std::string Matmul::Describe() const {
   constexpr const char* kFactors[] = {"f32", "bf16", "bf16 as f32"};
-  std::string text = std::string(kFactors[static_cast<size_t>(shape_.factors)]) + (shape_.one_row ? " [1, " : " [*, ") +
-                     std::to_string(shape_.k) + "] x [" + std::to_string(shape_.k) + ", " +
-                     std::to_string(shape_.width) + "]";
+  std::string text = std::string(kFactors[static_cast<size_t>(shape_.factors)]) + " [*, " + std::to_string(shape_.k) +
+                     "] x [" + std::to_string(shape_.k) + ", " + std::to_string(shape_.width) + "]";
   std::string ops;
   if (shape_.bias) ops += ", bias";
   if (shape_.sum) ops += ", sum";

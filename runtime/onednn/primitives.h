@@ -12,15 +12,14 @@ namespace llmc::onednn {
 // Types of x and w; sums and out are f32. Bf16AsF32: f32, on a CPU whose oneDNN has no bf16 product.
 enum class Factors : uint8_t { F32, Bf16, Bf16AsF32 };
 
-// out[rows, width] = x[rows, k] * w[k, width], all row-major.
+// out[rows, width] = x[rows, k] * w[k, width], all row-major, for any number of rows.
 struct MatmulShape {
   int64_t k = 0, width = 0;
   int64_t w_stride = 0, out_stride = 0;  // elements from row to row
   Factors factors = Factors::F32;
-  bool one_row = false;  // rows = 1, else any number
-  bool bias = false;     // f32[width] is added
-  bool sum = false;      // what out held is added
-  bool swish = false;    // then x / (1 + e^-x)
+  bool bias = false;   // f32[width] is added
+  bool sum = false;    // what out held is added
+  bool swish = false;  // then x / (1 + e^-x)
   auto operator<=>(const MatmulShape&) const = default;
 };
 

@@ -175,7 +175,6 @@ bool Program::MakeMatmuls(Product& product) {
     MatmulShape shape;
     shape.k = static_cast<int64_t>(step.k);
     shape.factors = product.factors;
-    shape.one_row = step.one_row;
     shape.bias = step.bias.has_value() && !step.residual;
     shape.sum = step.residual.has_value();
     shape.swish = IsGated(step) && m == 0;

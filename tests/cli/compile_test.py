@@ -44,6 +44,13 @@ class Reproducible(CliTest):
                 self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage, *disabled).read_bytes(), direct)
                 self.assertEqual(self.compile(MODEL, "from.plan", "--from", stage, *repeated, *disabled).read_bytes(), direct)
 
+    def test_from_takes_bf16_activations(self):
+        model, dump = GOLDEN / "qwen3-bf16", self.folder / "ir"
+        direct = self.compile(model, "direct.plan", "--dump-ir", dump, "--activations", "bf16").read_bytes()
+        for stage in sorted(dump.iterdir()):
+            self.assertEqual(self.compile(model, "from.plan", "--from", stage).read_bytes(), direct, stage.name)
+            self.fails(2, LLMC, "compile", model, "--from", stage, "--activations", "f32", "-o", self.folder / "x.plan", says=["contradicts", "--activations"])
+
     def test_contradictions_with_from(self):
         ir, late = self.folder / "import.ir", self.folder / "late.ir"
         self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", ir)
@@ -85,6 +92,7 @@ class Reproducible(CliTest):
 
     def test_check_holds(self):
         self.compile(MODEL, "m.plan", "--check", "--quantize", "q8_0")
+        self.compile(GOLDEN / "qwen3-bf16", "m.plan", "--check", "--activations", "bf16")
 
 
 class Printing(CliTest):
@@ -109,6 +117,9 @@ class Printing(CliTest):
         """Biased and unbiased or differently stored siblings fuse as far as they can; each remark names its pass and the op."""
         fired = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks").stderr
         self.assertIn("remark: fuse-qkv: 3 linears from $b0.wq on are one [PassRemark]", fired)
+        none = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--activations", "bf16").stderr
+        self.assertIn("remark: quantize-activations: @decode: 0 values to bf16 [PassRemark]", none)
+        self.assertRegex(none, r"remark: quantize-activations: @decode: \d+ linears keep f32 inputs, their weights aren't bf16 ")
         without = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--disable-pass", "fuse-qkv").stderr
         self.assertNotIn("fuse-qkv", without)
 
@@ -156,6 +167,7 @@ class Refusals(CliTest):
         self.fails(2, LLMC, "compile", MODEL, "-o", out, "--print-after", "nothing", says="nothing")
         self.fails(2, LLMC, "compile", MODEL, "-o", out, "--target-cpu", "pentium", says="pentium")
         self.fails(2, LLMC, "compile", MODEL, "-o", out, "--context", "0")
+        self.fails(2, LLMC, "compile", MODEL, "-o", out, "--activations", "f16", says=["--activations", "bf16"])
         self.fails(2, LLMC, "compile", MODEL, "-o", out, "--no-weights", says="weights")
         self.assertEqual(self.left(), [])
 

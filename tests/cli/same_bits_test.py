@@ -35,6 +35,20 @@ class SameBits(CliTest):
                         self.assertEqual(self.logits(LLMC_RUN, plan, "-t", threads), expected, f"{threads} threads")
                         self.assertEqual(self.last(LLMC_RUN, plan, "-t", threads), last, f"{threads} threads")
 
+    def test_bf16_activations(self):
+        """Rounded on every backend alike, and only where the matrix is bf16."""
+        model, flags = GOLDEN / "qwen3-bf16", ("--activations", "bf16")
+        expected = self.logits(LLMC, "run", model, *flags, "--backend", "reference")
+        self.assertNotEqual(self.logits(LLMC, "run", model, "--activations", "f32"), expected)
+        self.assertEqual(self.logits(LLMC, "run", model), self.logits(LLMC, "run", model, "--activations", "f32"), "f32 is the default")
+        self.assertEqual(self.logits(LLMC, "run", model, *flags), expected, "ORC")
+        plan = self.compile(model, "m.plan", *flags)
+        for threads in (1, 2, 3):
+            self.assertEqual(self.logits(LLMC_RUN, plan, "-t", threads), expected, f"{threads} threads")
+        for other in (("--quantize", "q8_0"), ()):
+            f32 = GOLDEN / "llama-gqa2" if not other else model
+            self.assertEqual(self.logits(LLMC, "run", f32, *other, *flags), self.logits(LLMC, "run", f32, *other, "--activations", "f32"), "no bf16 matrix")
+
     def test_chunks(self):
         plan = self.compile(GOLDEN / "mistral-window3")
         expected = self.last(LLMC_RUN, plan)

@@ -102,6 +102,14 @@ std::vector<Case> Cases() {
   add("f32_cache", [](TinyModel& m) { m.kv_type = "f32"; });
   add("f16", [](TinyModel& m) { m.weights = "f16"; });
   add("bf16_tied", [](TinyModel& m) { m.weights = "bf16", m.tied = true; });
+  add("bf16_rounded", [](TinyModel& m) { m.weights = "bf16", m.activations = "bf16", m.tied = true; }, true);
+  add("bf16_rounded_odd", [](TinyModel& m) {
+    m.weights = "bf16", m.activations = "bf16", m.qkv_bias = true, m.qk_norm = true;
+    m.d = 40, m.heads = 3, m.kv_heads = 1, m.head_dim = 14, m.ff = 50, m.vocab = 77;
+  });
+  add("bf16_rounded_heads", [](TinyModel& m) {
+    m.weights = "bf16", m.activations = "bf16", m.heads = 8, m.kv_heads = 8, m.context = 300, m.chunk = 40;
+  });
   for (const char* type : {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}) {
     add(std::string(type) + "_q8", [&](TinyModel& m) { m.weights = type, m.activations = "q8", m.tied = true; });
     add(std::string(type) + "_f32", [&](TinyModel& m) { m.weights = type; });
@@ -192,13 +200,17 @@ TEST_P(WithoutPass, SameBits) {
     disabled = {names.begin() + 1, names.end()};
   }
   TinyModel tiny;
-  tiny.weights = "q4_1", tiny.activations = "q8", tiny.qkv_bias = true;
-  const Module imported = ImportTiny(tiny);
-  const std::unique_ptr<WeightSource> weights = RandomWeights(3);
-  const std::vector<int32_t> tokens = Tokens(40, tiny.vocab);
-  const Module scheduled = Scheduled(imported, disabled);
-  const Executable executable = FromMemory(std::make_shared<MemoryPlan>(RequestFor(scheduled, *weights)));
-  ExpectReference(executable, Oracle(imported, *weights, tokens), tokens, 2, 0);
+  tiny.qkv_bias = true;
+  for (const auto& [weight_type, activations] : {std::pair{"q4_1", "q8"}, std::pair{"bf16", "bf16"}}) {
+    SCOPED_TRACE(activations);
+    tiny.weights = weight_type, tiny.activations = activations;
+    const Module imported = ImportTiny(tiny);
+    const std::unique_ptr<WeightSource> weights = RandomWeights(3);
+    const std::vector<int32_t> tokens = Tokens(40, tiny.vocab);
+    const Module scheduled = Scheduled(imported, disabled);
+    const Executable executable = FromMemory(std::make_shared<MemoryPlan>(RequestFor(scheduled, *weights)));
+    ExpectReference(executable, Oracle(imported, *weights, tokens), tokens, 2, 0);
+  }
 }
 
 std::string FileBytes(const std::string& path) {

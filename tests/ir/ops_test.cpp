@@ -1,4 +1,6 @@
-// Guards embed, norms, add, gated, reshape and last_rows: values by hand, order of sums, and every constraint.
+// Guards embed, norms, add, gated, round, reshape and last_rows: values by hand, order of sums, and every constraint.
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "ir/layout.h"
@@ -166,6 +168,50 @@ TEST(Gated, ByHandAndConstraints) {
   const OpCase bad_rank{OpKind::Gated, {F32Type({Dim(4)}), F32Type({Dim(4)})}, {}};
   const OpCase bad_pair{OpKind::Gated, {F32Type({Dim("S"), Dim(4)}), F32Type({Dim("S"), Dim(5)})}, {}};
   ExpectFaults({{"C1", bad_rank}, {"C2", bad_pair}});
+}
+
+TEST(Round, ByHandAndConstraints) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<float, float>> cases = {
+      {1.0F, 1.0F},
+      {0x1.01p0F, 0x1p0F},     // a tie, to even: down
+      {0x1.03p0F, 0x1.04p0F},  // and up
+      {-0x1.03p0F, -0x1.04p0F},
+      {0x1.010002p0F, 0x1.02p0F},
+      {0x1.00fffep0F, 0x1p0F},
+      {0x1.fffffep0F, 0x1p1F},  // into the next binade
+      {0x1p-133F, 0x1p-133F},   // the least bf16
+      {0x1p-134F, 0.0F},        // a tie with 0
+      {0x1.8p-133F, 0x1p-132F},
+      {0x1.fep127F, 0x1.fep127F},  // the largest
+      {0x1.fefffep127F, 0x1.fep127F},
+      {0x1.ffp127F, inf},
+      {-0x1.fffffep127F, -inf},
+      {inf, inf},
+      {0.0F, 0.0F},
+  };
+  std::vector<float> x, y;
+  for (const auto& [in, out] : cases) x.push_back(in), y.push_back(out);
+  const auto n = static_cast<int64_t>(x.size());
+  const Attrs to_bf16 = With({{"to", std::string("bf16")}});
+  for (const std::vector<Dim>& dims :
+       {std::vector<Dim>{Dim(1), Dim(n)}, std::vector<Dim>{Dim(2), Dim(2), Dim(n / 4)}}) {
+    Owned in = F32(dims, x);
+    EXPECT_EQ(Floats(Eval(OpKind::Round, {&in}, to_bf16)[0]), y);
+  }
+  Owned odd = F32({Dim(1), Dim(3)}, {-0.0F, std::numeric_limits<float>::quiet_NaN(), math::FromBits(0xff800001U)});
+  const std::vector<float> rounded = Floats(Eval(OpKind::Round, {&odd}, to_bf16)[0]);
+  EXPECT_TRUE(rounded[0] == 0 && std::signbit(rounded[0]));
+  EXPECT_TRUE(std::isnan(rounded[1]));
+  EXPECT_EQ(math::ToBits(rounded[2]), 0xffc00000U);  // a signalling NaN whose payload is in the lower half
+
+  const auto round = [](Type type) {
+    return OpCase{OpKind::Round, {std::move(type)}, {}}.Set("to", std::string("bf16"));
+  };
+  EXPECT_EQ(round(F32Type({Dim("S"), Dim(3)})).Infer()[0], F32Type({Dim("S"), Dim(3)}));
+  ExpectFaults({{"C1", round({DType::A8, {Dim("S"), Dim(32)}, Layout::Rows, -1})},
+                {"C1", round({DType::F32, {Dim(16), Dim(32)}, Layout::Tiles16, -1})},
+                {"C1", round({DType::BF16, {Dim("S"), Dim(32)}, Layout::Rows, -1})}});
 }
 
 TEST(Reshape, Constraints) {

@@ -1,6 +1,7 @@
 // Scalar references, straight from the definitions of ir/README.md (Numerics), in plain C++ on rows layouts. They share
 // nothing with the kernels but the numbers of the enumerations.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +25,20 @@ inline uint16_t ToHalf(float x) {
   uint16_t bits;
   std::memcpy(&bits, &h, 2);
   return bits;
+}
+
+// To the nearest value with 8 significant bits (fewer below 2^-126), ties to even, beyond the largest to infinity.
+inline float RoundToBf16(float x) {
+  if (std::isnan(x)) {  // quiet, with its sign and the upper bits of its payload
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    bits = (bits & 0xffff0000u) | 0x400000u;
+    std::memcpy(&x, &bits, 4);
+    return x;
+  }
+  if (x == 0 || std::isinf(x)) return x;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(x), -126) - 7);
+  return static_cast<float>(std::nearbyint(static_cast<double>(x) / step) * step);
 }
 
 struct BlockType {

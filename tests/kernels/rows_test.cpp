@@ -1,4 +1,4 @@
-// embed, norms, quantize, add, gated, last_rows, rope and kv_append against scalar references.
+// embed, norms, quantize, round, add, gated, last_rows, rope and kv_append against scalar references.
 #include "tests/kernels/reference.h"
 #include "tests/kernels/world.h"
 
@@ -160,6 +160,43 @@ TEST(Rows, Quantize) {
       call.Divide(kRows, 1).Check(world, expected, "");
       call.Divide(kTiles, 2).Check(world, expected, "");
       call.Divide(kAll, 1).Check(world, expected, "");
+    }
+  }
+}
+
+// Ties of both parities, subnormals, the border to infinity, infinities and NaNs, with both signs.
+std::vector<float> Bf16Edges() {
+  std::vector<float> edges;
+  for (uint32_t bits : {0u,          1u,          0x7fffu,     0x8000u,     0x8001u,     0x18000u,    0x7fffffu,
+                        0x800000u,   0x3f807fffu, 0x3f808000u, 0x3f808001u, 0x3f818000u, 0x3fffffffu, 0x7f7f7fffu,
+                        0x7f7f8000u, 0x7f7fffffu, 0x7f800000u, 0x7f800001u, 0x7fa54321u, 0x7fc00000u, 0x7fffffffu}) {
+    edges.push_back(std::bit_cast<float>(bits));
+    edges.push_back(std::bit_cast<float>(bits | 0x80000000u));
+  }
+  return edges;
+}
+
+TEST(Rows, RoundToBf16) {
+  std::mt19937 random(6);
+  const std::vector<float> edges = Bf16Edges();
+  for (int64_t dim : {1, 15, 16, 40, 96, 577}) {
+    for (int64_t rows : {1, 7, 40}) {
+      std::vector<float> x(Count(rows * dim)), y;
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = i % 3 == 0 ? edges[i / 3 % edges.size()] : std::bit_cast<float>(static_cast<uint32_t>(random()));
+      for (float v : x) y.push_back(RoundToBf16(v));
+      World world;
+      const Place at_x = world.Put(kShared, x), out = world.Reserve(kShared, x.size() * 4);
+      world.Reserve(kShared, 64);
+      World expected = world;
+      expected.Write(out, y);
+      Call call("round_bf16", static_cast<uint32_t>(rows));
+      call.Operand("x", at_x).Operand("out", out).Constant("dim", dim);
+      for (Over over : {kRows, kTiles, kAll, kOne})
+        call.Divide(over, 1).Check(world, expected, "over " + std::to_string(over));
+      expected = world;
+      expected.Write(at_x, y);
+      call.Operand("out", at_x).Divide(kTiles, 2).Check(world, expected, "in place");
     }
   }
 }

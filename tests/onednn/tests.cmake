@@ -1,4 +1,5 @@
-# libllmc_onednn.so through its C interface, on all that oneDNN can do here and as on a CPU with AVX2 alone.
+# libllmc_onednn.so through its C interface, on all that oneDNN can do here and as on a CPU with AVX2 alone. `ninja onednn_bench` builds a program that
+# prints speeds; it is no test.
 if(TARGET llmc_onednn)
   file(GLOB onednn_tests CONFIGURE_DEPENDS tests/onednn/*_test.cpp)
   set(onednn_table)
@@ -13,4 +14,6 @@ if(TARGET llmc_onednn)
   add_test(NAME onednn COMMAND onednn_test)
   add_test(NAME onednn_avx2 COMMAND onednn_test)
   set_tests_properties(onednn_avx2 PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2)
+  add_executable(onednn_bench EXCLUDE_FROM_ALL tests/bench/onednn_bench.cpp)
+  target_link_libraries(onednn_bench PRIVATE llmc_flags llmc_onednn llmc_plan)
 endif()

@@ -78,9 +78,13 @@ TEST(PassCheck, SeesPartsInTheWrongOrder) {
               "error: fuse-qkv is exact, but position 0, logit ");
 }
 
-TEST(PassCheck, BoundsWhatRounds) {
+class PassCheckRounding : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(, PassCheckRounding, testing::Values(std::pair{"q8_0", "q8"}, std::pair{"bf16", "bf16"}));
+
+TEST_P(PassCheckRounding, IsBounded) {
   ModelShape shape;
-  shape.dtype = "q8_0";
+  shape.dtype = GetParam().first;
+  shape.activations = GetParam().second;
   shape.head_dim = 32;
   shape.ffn = 64;
   const Module rounded = Compile(shape, {"specialize-phases", "quantize-activations"});
