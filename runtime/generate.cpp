@@ -240,7 +240,7 @@ void CheckHashes(Session& session, const PlanSelfTest& test) {
 }
 
 // Returns what was found, for people.
-std::string CheckNumbers(Session& session, const std::vector<int32_t>& ids, const PlanSelfTest::Approximate& want) {
+std::string CheckNumbers(Session& session, const std::vector<int32_t>& ids, const PlanSelfTestLogits& want) {
   std::string found;
   const auto check = [&](const char* phase, std::span<const float> row, const std::vector<float>& known) {
     double difference = 0, size = 0;

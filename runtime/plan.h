@@ -77,6 +77,13 @@ struct PlanInput {
   Sha256Digest sha256{};
 };
 
+// What the interpreter gives for the last row of each kind of call, at some ids of the vocabulary.
+struct PlanSelfTestLogits {
+  std::vector<int32_t> at;                    // 1..32 ids, ascending
+  std::vector<float> prefill, decode, score;  // finite; as many as `at`
+  float bound = 0;                            // the largest NMSE = sum (a - b)^2 / sum b^2 that passes; b: these
+};
+
 // Known numbers: XXH3-64 of the f32 bytes of the logits that `ids` give from position 0. The same on every CPU and
 // thread count.
 struct PlanSelfTest {
@@ -84,15 +91,7 @@ struct PlanSelfTest {
   uint64_t prefill = 0;      // all ids in one prefill: logits of the last row
   uint64_t decode = 0;       // one id after the other: the rows one after the other
   uint64_t score = 0;        // all ids in one score: all rows. Equal to `decode` when nothing is broken
-
-  // For a plan that isn't exact, instead of the hashes (which are 0 then): what the interpreter gives for the last row
-  // of each, at some ids of the vocabulary.
-  struct Approximate {
-    std::vector<int32_t> at;                    // 1..32 ids, ascending
-    std::vector<float> prefill, decode, score;  // finite; as many as `at`
-    float bound = 0;                            // the largest NMSE = sum (a - b)^2 / sum b^2 that passes; b: these
-  };
-  std::optional<Approximate> approximate;
+  std::optional<PlanSelfTestLogits> approximate;  // of a plan that isn't exact, instead of the hashes, which are 0 then
 };
 
 struct Manifest {

@@ -166,7 +166,7 @@ class Checker {
     if (test.ids.size() > 8 || test.ids.size() > m_.context) Fail("self-test of " + Str(test.ids.size()) + " ids");
     for (int32_t id : test.ids) Id("self-test id", id);
     if (!test.approximate) return;
-    const PlanSelfTest::Approximate& a = *test.approximate;
+    const PlanSelfTestLogits& a = *test.approximate;
     if (m_.numerics == "exact") Fail("an exact plan with an approximate self-test");
     if (test.ids.empty()) Fail("an approximate self-test without ids");
     if (test.prefill != 0 || test.decode != 0 || test.score != 0) Fail("an approximate self-test with hashes");

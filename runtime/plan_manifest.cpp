@@ -184,7 +184,7 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
       m.self_test.ids = TakeIds(record);
       return;
     case Tag::Approximate: {
-      PlanSelfTest::Approximate& approximate = m.self_test.approximate.emplace();
+      PlanSelfTestLogits& approximate = m.self_test.approximate.emplace();
       approximate.bound = record.Take<float>();
       const size_t count = record.left() / 16;
       for (size_t i = 0; i < count; ++i) approximate.at.push_back(record.Take<int32_t>());

@@ -56,7 +56,7 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
   out << "self_test " << ListText(t.ids) << ' ' << Hex64(t.prefill) << ' ' << Hex64(t.decode) << ' ' << Hex64(t.score)
       << '\n';
   if (t.approximate) {
-    const PlanSelfTest::Approximate& a = *t.approximate;
+    const PlanSelfTestLogits& a = *t.approximate;
     out << "self_test_logits " << FloatText(a.bound) << ' ' << ListText(a.at) << ' ' << ListText(a.prefill) << ' '
         << ListText(a.decode) << ' ' << ListText(a.score) << '\n';
   }
@@ -192,7 +192,7 @@ class Assembler {
       for (uint64_t* hash : {&m.self_test.prefill, &m.self_test.decode, &m.self_test.score})
         *hash = in_.Number<uint64_t>(16);
     } else if (word == "self_test_logits") {
-      PlanSelfTest::Approximate& a = m.self_test.approximate.emplace();
+      PlanSelfTestLogits& a = m.self_test.approximate.emplace();
       a.bound = in_.Float32();
       a.at = in_.List<int32_t>();
       for (std::vector<float>* row : {&a.prefill, &a.decode, &a.score}) *row = in_.List<float>();
