@@ -247,6 +247,8 @@ class FuncLowering {
     const Op* gated = pair ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
     const Op* add = op.results.size() == 1 ? Fused(op, op.results[0], OpKind::Add) : nullptr;
     DnnlStep step = ProductOf(module_, func_, op, gated != nullptr);
+    if (step.compute == DnnlCompute::Blocks && std::get<int64_t>(AttrOf(op, "k_split")) != 1)
+      NoKernel(op, "k_split other than 1 of a8 activations");
     const Schedule& schedule = *op.schedule;
     const Scratch scratch = schedule.scratch.value_or(Scratch{0, 0});
     if (schedule.over != Over::Tiles || schedule.grain != step.slice_tiles ||

@@ -21,8 +21,7 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
         case PlanStepKind::Barrier: steps.push_back({ExecutableStep::Kind::Barrier, nullptr, 0}); break;
         case PlanStepKind::Kernel:
         case PlanStepKind::Dnnl:
-          if (need.empty())
-            need = Joined({at(), " (", PlanStepKindName(step.kind), ")"});
+          if (need.empty()) need = Joined({at(), " (", PlanStepKindName(step.kind), ")"});
           steps.push_back({ExecutableStep::Kind::Library, nullptr, library_steps.size()});
           library_steps.push_back({step.kind, step.payload.data(), step.payload.size()});
           break;

@@ -71,13 +71,20 @@ void CheckDnnl(const DnnlStep& step, const ByteReader& in) {
   const bool gated = step.gate != DnnlGate::None;
   if (step.one_row && step.max_rows != 1) in.Fail("one row, and up to " + Str(step.max_rows) + " rows");
   if (step.x_type != kF32 && step.x_type != kA8) in.Fail("x of type " + Str(step.x_type) + ", which isn't f32 or a8");
+  const bool of_blocks = step.compute == DnnlCompute::Blocks;
+  if (of_blocks != (step.x_type == kA8)) {
+    in.Fail("compute " + Str(static_cast<uint64_t>(step.compute)) + " of x of type " +
+            std::string(PlanTypeName(step.x_type)) + ": a8 goes with blocks alone");
+  }
   if (PlanTileBytes(step.w_type, 1) == 0) in.Fail("w of type " + Str(step.w_type) + ", which isn't one of weights");
   if (step.compute == DnnlCompute::Bf16 && (step.x_type != kF32 || step.w_type != kBf16)) {
     in.Fail("bf16 products of x of type " + std::string(PlanTypeName(step.x_type)) + " and w of type " +
             std::string(PlanTypeName(step.w_type)) + ", not f32 and bf16");
   }
-  const bool blocks = step.x_type == kA8 || kTypes[step.w_type].step_k == kBlock;
-  if (blocks && step.k % kBlock != 0) in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(kBlock));
+  if (of_blocks && kTypes[step.w_type].step_k != kBlock)
+    in.Fail("blocks of w of type " + std::string(PlanTypeName(step.w_type)));
+  if (kTypes[step.w_type].step_k == kBlock && step.k % kBlock != 0)
+    in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(kBlock));
   if (gated && step.parts.size() != 1) in.Fail("gated, with " + Str(step.parts.size()) + " parts, not 1");
   if (step.interleave && !gated && step.parts.size() != 2)
     in.Fail("interleaved, neither gated nor of two parts: " + Str(step.parts.size()));
@@ -112,14 +119,28 @@ uint64_t PlanTileBytes(uint32_t w_type, uint64_t k) {
   return (k + type.step_k - 1) / type.step_k * type.step_bytes;
 }
 
+uint64_t DnnlDotBlocks(const DnnlStep& step) {
+  constexpr uint64_t kDots = 64 << 10;  // bytes: they stay in the second-level cache
+  const uint64_t blocks = step.k / kBlock;
+  const uint64_t one = step.max_rows * kTile * step.slice_tiles * sizeof(float);
+  uint64_t most = std::clamp(kDots / one, uint64_t{1}, std::max(blocks, uint64_t{1}));
+  while (most > 1 && blocks % most != 0) --most;
+  return most;
+}
+
 DnnlScratch DnnlScratchBytes(const DnnlStep& step) {
-  const bool f32 = step.compute == DnnlCompute::F32, gated = step.gate != DnnlGate::None;
-  const uint64_t element = f32 ? 4 : 2, width = kTile * step.slice_tiles;
+  const bool blocks = step.compute == DnnlCompute::Blocks, gated = step.gate != DnnlGate::None;
+  const uint64_t element = step.compute == DnnlCompute::Bf16 ? 2 : 4, width = kTile * step.slice_tiles;
+  const uint64_t rows = step.max_rows * width * sizeof(float);
   DnnlScratch bytes;
-  if (!f32 || step.x_type != kF32) bytes.x = RoundUp64(step.max_rows * step.k * element);
-  if (!f32 || step.w_type != kF32 || step.slice_tiles != 1)
-    bytes.w = RoundUp64(step.k * width * element) * (gated ? 2 : 1);
-  if (gated) bytes.gate = RoundUp64(step.max_rows * width * sizeof(float));
+  if (step.compute != DnnlCompute::F32) bytes.x = RoundUp64(step.max_rows * step.k * element);
+  if (step.compute != DnnlCompute::F32 || step.w_type != kF32 || step.slice_tiles != 1)
+    bytes.w = RoundUp64(step.k * width * element);
+  if (blocks) {
+    bytes.scales = 2 * RoundUp64(step.k / kBlock * width * sizeof(float));
+    bytes.dots = RoundUp64(DnnlDotBlocks(step) * rows);
+  }
+  if (blocks || gated) bytes.sums = (blocks && gated ? 2 : 1) * RoundUp64(rows);
   return bytes;
 }
 
@@ -176,7 +197,7 @@ std::string EncodeStep(const DnnlStep& step) {
 DnnlStep DecodeDnnlStep(std::string_view payload, std::string_view where) {
   ByteReader in(payload, std::string(where));
   DnnlStep step;
-  step.compute = static_cast<DnnlCompute>(TakeU32(in, "compute", 1, static_cast<uint32_t>(DnnlCompute::Bf16)));
+  step.compute = static_cast<DnnlCompute>(TakeU32(in, "compute", 1, static_cast<uint32_t>(DnnlCompute::Blocks)));
   const uint32_t flags = TakeU32(in, "flags", 0, kOneRow | kInterleave | kHasBias | kHasResidual);
   step.one_row = (flags & kOneRow) != 0;
   step.interleave = (flags & kInterleave) != 0;

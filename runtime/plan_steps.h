@@ -38,8 +38,10 @@ struct KernelStep {
 // S*t/T .. S*(t+1)/T, parts one after another. For a slice a thread unpacks the weights from tiles16 (ir/layout.h) into
 // its scratch, as [k, width] of `compute`'s type, and calls one matmul per part with its post-ops.
 enum class DnnlCompute : uint32_t {
-  F32 = 1,   // x and w as f32; a8 activations as code * scale
-  Bf16 = 2,  // x and w hold bf16 values: bf16 products, f32 sums
+  F32 = 1,     // x f32, w as f32
+  Bf16 = 2,    // x f32 and w hold bf16 values: bf16 products, f32 sums
+  Blocks = 3,  // x a8, w of a block type: dots of blocks of 32 codes, exact whatever computes them (32 * 127 * 128 <
+               // 2^24, so f32 holds them too), and the sums over blocks that ir/README.md defines: out to the bit
 };
 enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
 struct DnnlStep {
@@ -73,16 +75,21 @@ std::string_view PlanTypeName(uint32_t type);  // "f32", "q4_1"; "" for a value 
 // Bytes of a tile of 16 rows of k elements (TileBytes, ir/layout.h); 0: not a type of weights.
 uint64_t PlanTileBytes(uint32_t w_type, uint64_t k);
 
-// What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64:
-//   x     [max_rows, k] of compute's type, unless x is f32 and compute is F32
-//   w     [k, 16 * slice_tiles] of compute's type, twice when gated; unless w is f32, compute F32 and slice_tiles 1,
-//         where a tile is that matrix already
-//   gate  f32[max_rows, 16 * slice_tiles] when gated
+// What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64; W = 16 * slice_tiles.
+//   x       [max_rows, k] of compute's type (Blocks: the codes as f32), unless compute is F32
+//   w       [k, W] of compute's type (Blocks: the codes as f32), unless w is f32, compute F32 and slice_tiles 1, where
+//   a
+//           tile is that matrix already
+//   scales  Blocks: f32[2, k / 32, W], d and m
+//   dots    Blocks: f32[dot_blocks, max_rows, W]
+//   sums    gated: f32[max_rows, W], the gate's; Blocks: the sums, gated: f32[2, max_rows, W]
 struct DnnlScratch {
-  uint64_t x = 0, w = 0, gate = 0;
-  uint64_t total() const { return x + w + gate; }
+  uint64_t x = 0, w = 0, scales = 0, dots = 0, sums = 0;
+  uint64_t total() const { return x + w + scales + dots + sums; }
 };
 DnnlScratch DnnlScratchBytes(const DnnlStep& step);
+// Blocks whose dots one matmul gives: a divisor of k / 32, so that they take at most 64 KiB, or one.
+uint64_t DnnlDotBlocks(const DnnlStep& step);
 
 // Encoding of payloads. Decoding throws PlanError("WHERE: rule, values") for anything that isn't what encoding a value
 // that keeps the rules gives: runtime/README.md, "Steps", lists them. All products of a decoded step's sizes fit in 64

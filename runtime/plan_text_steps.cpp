@@ -51,7 +51,8 @@ KernelStep ReadKernel(PlanTextReader& in) {
 }
 
 std::string DnnlText(const DnnlStep& step) {
-  std::string text = std::string("dnnl ") + (step.compute == DnnlCompute::F32 ? "f32" : "bf16");
+  constexpr const char* kComputes[] = {"", "f32", "bf16", "blocks"};
+  std::string text = std::string("dnnl ") + kComputes[static_cast<size_t>(step.compute)];
   if (step.one_row) text += " one_row";
   text += " rows " + std::to_string(step.max_rows) + " k " + std::to_string(step.k);
   text += " x " + std::string(PlanTypeName(step.x_type)) + " " + PlaceText(step.x);
@@ -76,6 +77,8 @@ DnnlStep ReadDnnl(PlanTextReader& in) {
   DnnlStep step;
   if (in.Take("bf16")) {
     step.compute = DnnlCompute::Bf16;
+  } else if (in.Take("blocks")) {
+    step.compute = DnnlCompute::Blocks;
   } else {
     need("f32");
   }

@@ -32,10 +32,27 @@ uint32_t SliceTiles(const DnnlStep& step) {
   uint64_t widest = 0;
   for (const DnnlStep::Part& part : step.parts) widest = std::max(widest, part.n);
   const auto element = static_cast<int64_t>(step.compute == DnnlCompute::Bf16 ? 2 : 4);
-  const int64_t tile_bytes = static_cast<int64_t>(step.k) * 16 * element * (step.gate == DnnlGate::None ? 1 : 2);
+  const int64_t tile_bytes = static_cast<int64_t>(step.k) * 16 * element;
   int64_t tiles = widest >= kWideColumns ? kWideTiles : kNarrowTiles;
   if (tiles * tile_bytes > kCacheBytes) tiles = kNarrowTiles;
   return static_cast<uint32_t>(tiles);
+}
+
+// Activations that hold bf16 values make the product of a bf16 matrix one of bf16.
+bool HoldsBf16(const Func& func, Operand x) {
+  const std::vector<int> made = DefiningOps(func);
+  for (int op = x.is_global ? -1 : made[static_cast<size_t>(x.index)]; op >= 0;) {
+    const Op& maker = func.ops[static_cast<size_t>(op)];
+    if (maker.kind == OpKind::Round) return true;
+    const bool moves = DefOf(maker.kind).is_view || maker.kind == OpKind::LastRows;
+    op = moves ? made[static_cast<size_t>(maker.operands[0].index)] : -1;
+  }
+  return false;
+}
+
+DnnlCompute ComputeOf(const Func& func, const Op& linear, const Type& x, const Type& w) {
+  if (x.dtype == DType::A8) return DnnlCompute::Blocks;
+  return w.dtype == DType::BF16 && HoldsBf16(func, linear.operands[0]) ? DnnlCompute::Bf16 : DnnlCompute::F32;
 }
 
 }  // namespace
@@ -46,6 +63,7 @@ DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, boo
   DnnlStep step;
   step.max_rows = static_cast<uint32_t>(MostRowsOf(module, func, x.dims[0]));
   step.one_row = step.max_rows == 1;
+  step.compute = ComputeOf(func, linear, x, w);
   step.x_type = static_cast<uint32_t>(x.dtype);
   step.w_type = static_cast<uint32_t>(w.dtype);
   step.k = static_cast<uint64_t>(x.dims[1].value);

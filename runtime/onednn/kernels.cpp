@@ -85,6 +85,48 @@ INLINE void ForSixteens(int64_t width, F f) {
 INLINE F32x16 LoadUpTo(const float* p, int64_t n) { return n == 16 ? Load(p) : LoadPart(p, n); }
 INLINE void StoreUpTo(float* p, F32x16 v, int64_t n) { n == 16 ? Store(p, v) : StorePart(p, v, n); }
 
+template <Type T>
+struct TypeTag {};
+template <class F>
+void ForBlockType(uint32_t type, F f) {
+  switch (type) {
+    case kQ4_0: return f(TypeTag<kQ4_0>());
+    case kQ4_1: return f(TypeTag<kQ4_1>());
+    case kQ5_0: return f(TypeTag<kQ5_0>());
+    case kQ5_1: return f(TypeTag<kQ5_1>());
+    default: return f(TypeTag<kQ8_0>());
+  }
+}
+
+INLINE void StoreCodes(float* p, I32x16 v) { Store(p, ToFloat(v)); }
+INLINE void StoreCodes(int8_t* p, I32x16 v) {  // each in -128..127
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+
+template <class Out>
+void UnpackCodesOf(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, Out* out) {
+  ForBlockType(type, [&]<Type T>(TypeTag<T>) {
+    using B = Block<T>;
+    const uint64_t stride = 16 * tiles;
+    for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
+      for (uint64_t first = 0; first < k; first += 32) {
+        const uint8_t* step = w + first / 32 * B::kBytes;
+        PrefetchStep(step, B::kBytes);
+        ForCodes<T>(step, [&](int g, Codes codes) {
+#pragma clang loop unroll(full)
+          for (int i = 0; i < 4; ++i) {
+            I32x16 code = B::kSigned ? SignedCodeOf(codes, i) : CodeOf(codes, i);
+            if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
+            StoreCodes(out + (first + static_cast<uint64_t>(4 * g + i)) * stride, code);
+          }
+        });
+      }
+    }
+  });
+}
+
 }  // namespace
 
 const NativeKernel* NativeKernels() { return kKernels; }
@@ -120,15 +162,86 @@ void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t
   }
 }
 
+void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out) {
+  UnpackCodesOf(type, w, tile_stride, tiles, k, out);
+}
+void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, int8_t* out) {
+  UnpackCodesOf(type, w, tile_stride, tiles, k, out);
+}
+
+bool UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
+                  float* m) {
+  bool has_min = false;
+  ForBlockType(type, [&]<Type T>(TypeTag<T>) {
+    has_min = Block<T>::kMin;
+    for (uint64_t t = 0; t < tiles; ++t, w += tile_stride) {
+      for (uint64_t b = 0; b < k / 32; ++b) {
+        const uint8_t* step = w + b * Block<T>::kBytes;
+        Store(d + 16 * (b * tiles + t), LoadHalfAt(step));
+        if constexpr (Block<T>::kMin) Store(m + 16 * (b * tiles + t), LoadHalfAt(step + 32));
+      }
+    }
+  });
+  return has_min;
+}
+
+uint64_t A8Stride(uint64_t k) { return static_cast<uint64_t>(A8RowBytes(static_cast<int64_t>(k))); }
+
 void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out) {
   const int64_t dim = static_cast<int64_t>(k);
   for (uint64_t r = 0; r < rows; ++r, x += A8RowBytes(dim), out += dim) {
     const A8 row = A8Row(x, dim);
     for (int64_t i = 0; i < dim; i += 8) {
       const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row.codes + i));
-      const __m256 value = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
-      _mm256_storeu_ps(out + i, _mm256_mul_ps(value, _mm256_set1_ps(row.d[i / 32])));
+      _mm256_storeu_ps(out + i, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)));
     }
+  }
+}
+
+template <bool kInts>
+static void AddBlocksOf(const BlockSums& s) {
+  const int64_t k = static_cast<int64_t>(s.k);
+  for (uint64_t r = 0; r < s.rows; ++r) {
+    const A8 x = A8Row(s.x + r * A8Stride(s.k), k);
+    float* sums = s.sums + r * s.width;
+    for (uint64_t c = 0; c < s.width; c += 16) {
+      F32x16 v = s.first == 0 ? Zero() : Load(sums + c);
+      for (uint64_t i = 0; i < s.blocks; ++i) {
+        const uint64_t b = s.first + i, at = i * s.batch_stride + r * s.width + c, scale = b * s.width + c;
+        if (s.m != nullptr) v = Fma(Load(s.m + scale), Splat(x.s[b]), v);
+        const F32x16 dot = kInts ? ToFloat(LoadInt(static_cast<const uint32_t*>(s.dots) + at))
+                                 : Load(static_cast<const float*>(s.dots) + at);
+        v = Fma(Mul(Load(s.d + scale), Splat(x.d[b])), dot, v);
+      }
+      Store(sums + c, v);
+    }
+  }
+}
+void AddBlocks(const BlockSums& s) { s.ints ? AddBlocksOf<true>(s) : AddBlocksOf<false>(s); }
+
+void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const float* residual, uint64_t rows,
+                uint64_t width, uint64_t out_stride, float* out) {
+  for (uint64_t r = 0; r < rows; ++r, sums += sum_stride, out += out_stride) {
+    ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
+      F32x16 v = Load(sums + c);
+      if (bias != nullptr) v = Add(v, LoadUpTo(bias + c, n));
+      if (residual != nullptr) v = Add(LoadUpTo(residual + r * out_stride + c, n), v);
+      StoreUpTo(out + c, v, n);
+    });
+  }
+}
+
+void FinishGated(const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias, const float* up_bias,
+                 uint64_t rows, uint64_t width, uint64_t out_stride, float* out) {
+  for (uint64_t r = 0; r < rows; ++r, gate += sum_stride, up += sum_stride, out += out_stride) {
+    ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
+      F32x16 g = Load(gate + c), u = Load(up + c);
+      if (gate_bias != nullptr) {
+        g = Add(g, LoadUpTo(gate_bias + c, n));
+        u = Add(u, LoadUpTo(up_bias + c, n));
+      }
+      StoreUpTo(out + c, Mul(Silu(g), u), n);
+    });
   }
 }
 

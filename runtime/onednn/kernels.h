@@ -29,8 +29,40 @@ void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t t
 // The same for bf16 weights, bits as they are.
 void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, uint16_t* out);
 
-// x a8[rows, k] to out f32[rows, k]: code * scale, rounded once.
+// The same for the codes of a block type, signed (w = d * code, or d * code + m): as f32, or as bytes.
+void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out);
+void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, int8_t* out);
+// And for its scales: d and m f32[k / 32, 16 * tiles]. False when the type has no minimum; m is then not written.
+bool UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
+                  float* m);
+
+uint64_t A8Stride(uint64_t k);  // bytes of a row of a8; its codes come first
+// Codes of x a8[rows, k] to out f32[rows, k].
 void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out);
+
+// sums f32[rows, width] go on over the blocks first .. first + blocks - 1, from 0 when first is 0, in the order and
+// with the roundings of linear_a8. width: a multiple of 16, the stride of all rows; dots[blocks, rows, width], i32 or
+// f32, batch_stride numbers from block to block; d, m as UnpackScales gives them, m null for none; x: all of the a8
+// rows.
+struct BlockSums {
+  const void* dots;
+  bool ints;
+  uint64_t batch_stride, first, blocks, rows, width;
+  const uint8_t* x;
+  uint64_t k;
+  const float *d, *m;
+  float* sums;
+};
+void AddBlocks(const BlockSums& s);
+
+// out[rows, width] = sums + bias (null: none), as linear ends; plus residual (null: none), as add does. sum_stride,
+// out_stride (residual's too): floats from row to row.
+void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const float* residual, uint64_t rows,
+                uint64_t width, uint64_t out_stride, float* out);
+// out = silu(gate + gate_bias) * (up + up_bias), as linear_gated ends.
+void FinishGated(const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias, const float* up_bias,
+                 uint64_t rows, uint64_t width, uint64_t out_stride, float* out);
+
 // To bf16, as round_bf16 rounds.
 void ConvertToBf16(const float* x, uint64_t count, uint16_t* out);
 

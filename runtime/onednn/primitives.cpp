@@ -10,15 +10,26 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-Desc Rows(int64_t rows, int64_t columns, int64_t stride, bool bf16) {
-  const auto type = bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+using Type = dnnl::memory::data_type;
+
+Desc Rows(int64_t rows, int64_t columns, int64_t stride, Type type) {
   return Desc({rows, columns}, type, dnnl::memory::dims{stride, 1});
 }
-bool IsBf16(const MatmulShape& s) { return s.factors == Factors::Bf16; }
-Desc XOf(const MatmulShape& s, int64_t rows) { return Rows(rows, s.k, s.k, IsBf16(s)); }
-Desc WOf(const MatmulShape& s) { return Rows(s.k, s.width, s.w_stride, IsBf16(s)); }
-Desc BiasOf(const MatmulShape& s) { return Rows(1, s.width, s.width, false); }
-Desc OutOf(const MatmulShape& s, int64_t rows) { return Rows(rows, s.width, s.out_stride, false); }
+Desc Batch(int64_t batch, int64_t batch_stride, int64_t rows, int64_t columns, int64_t stride, Type type) {
+  if (batch == 1) return Rows(rows, columns, stride, type);
+  return Desc({batch, rows, columns}, type, dnnl::memory::dims{batch_stride, stride, 1});
+}
+Type FactorType(const MatmulShape& s) {
+  return s.factors == Factors::Bf16 ? Type::bf16 : s.factors == Factors::I8 ? Type::s8 : Type::f32;
+}
+Desc XOf(const MatmulShape& s, int64_t rows) { return Batch(s.batch, s.k, rows, s.k, s.x_stride, FactorType(s)); }
+Desc WOf(const MatmulShape& s) { return Batch(s.batch, s.k * s.w_stride, s.k, s.width, s.w_stride, FactorType(s)); }
+Desc BiasOf(const MatmulShape& s) { return Rows(1, s.width, s.width, Type::f32); }
+Desc OutOf(const MatmulShape& s, int64_t rows) {
+  return Batch(s.batch, s.batch_stride, rows, s.width, s.out_stride, s.factors == Factors::I8 ? Type::s32 : Type::f32);
+}
+// There may be no implementation on this CPU.
+bool IsOptional(const MatmulShape& s) { return s.factors == Factors::Bf16 || s.factors == Factors::I8; }
 
 bool IsReference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
 
@@ -42,11 +53,11 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
     const auto desc = DescribeMatmul(Engine(), XOf(shape, DNNL_RUNTIME_DIM_VAL), WOf(shape),
                                      shape.bias ? &bias : nullptr, OutOf(shape, DNNL_RUNTIME_DIM_VAL), attr);
     made.implementation_ = desc.impl_info_str();
-    if (IsBf16(shape) && IsReference(made.implementation_)) return std::nullopt;
+    if (IsOptional(shape) && IsReference(made.implementation_)) return std::nullopt;
     made.primitive_ = dnnl::matmul(desc);
     made.scratchpad_ = desc.scratchpad_desc();
   } catch (const dnnl::error& error) {
-    if (IsBf16(shape) && error.status == dnnl_unimplemented) return std::nullopt;
+    if (IsOptional(shape) && error.status == dnnl_unimplemented) return std::nullopt;
     throw;
   }
   made.shape_ = shape;
@@ -54,9 +65,11 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
 }
 
 std::string Matmul::Describe() const {
-  constexpr const char* kFactors[] = {"f32", "bf16", "bf16 as f32"};
-  std::string text = std::string(kFactors[static_cast<size_t>(shape_.factors)]) + " [*, " + std::to_string(shape_.k) +
-                     "] x [" + std::to_string(shape_.k) + ", " + std::to_string(shape_.width) + "]";
+  constexpr const char* kFactors[] = {"f32", "bf16", "bf16 as f32", "s8"};
+  std::string text = std::string(kFactors[static_cast<size_t>(shape_.factors)]) +
+                     (shape_.batch > 1 ? " " + std::to_string(shape_.batch) + " times" : "") + " [*, " +
+                     std::to_string(shape_.k) + "] x [" + std::to_string(shape_.k) + ", " +
+                     std::to_string(shape_.width) + "]";
   std::string ops;
   if (shape_.bias) ops += ", bias";
   if (shape_.sum) ops += ", sum";
@@ -83,7 +96,7 @@ MatmulCall::MatmulCall(const Matmul& matmul, int64_t rows, uint8_t* scratchpad)
   }
 }
 
-void MatmulCall::Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, float* out) {
+void MatmulCall::Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, void* out) {
   x_.set_data_handle(const_cast<void*>(x));
   w_.set_data_handle(const_cast<void*>(w));
   out_.set_data_handle(out);

@@ -9,13 +9,16 @@
 
 namespace llmc::onednn {
 
-// Types of x and w; sums and out are f32. Bf16AsF32: f32, on a CPU whose oneDNN has no bf16 product.
-enum class Factors : uint8_t { F32, Bf16, Bf16AsF32 };
+// Types of x and w; sums and out are f32, of I8 i32. Bf16AsF32: f32, on a CPU whose oneDNN has no bf16 product.
+enum class Factors : uint8_t { F32, Bf16, Bf16AsF32, I8 };
 
-// out[rows, width] = x[rows, k] * w[k, width], all row-major, for any number of rows.
+// out[rows, width] = x[rows, k] * w[k, width], all row-major; or `batch` > 1 such products, with columns b * k .. of x,
+// rows b * k .. of w, and outs batch_stride apart. For any number of rows.
 struct MatmulShape {
+  int64_t batch = 1;
   int64_t k = 0, width = 0;
-  int64_t w_stride = 0, out_stride = 0;  // elements from row to row
+  int64_t x_stride = 0, w_stride = 0, out_stride = 0;  // elements from row to row
+  int64_t batch_stride = 0;                            // elements, of out
   Factors factors = Factors::F32;
   bool bias = false;   // f32[width] is added
   bool sum = false;    // what out held is added
@@ -29,8 +32,8 @@ const dnnl::engine& Engine();
 // Immutable; shared by threads.
 class Matmul {
  public:
-  // Nothing when the factors are Bf16 and oneDNN has no implementation, or only its reference one, on this CPU. Throws
-  // dnnl::error.
+  // Nothing when the factors are Bf16 or I8 and oneDNN has no implementation, or only its reference one, on this CPU.
+  // Throws dnnl::error.
   static std::optional<Matmul> Make(const MatmulShape& shape);
 
   const MatmulShape& shape() const { return shape_; }
@@ -52,7 +55,7 @@ class MatmulCall {
   MatmulCall(const Matmul& matmul, int64_t rows, uint8_t* scratchpad);
   const Matmul* matmul() const { return matmul_; }
   // bias: null unless the shape has one. Throws dnnl::error.
-  void Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, float* out);
+  void Run(const dnnl::stream& stream, const void* x, const void* w, const float* bias, void* out);
 
  private:
   const Matmul* matmul_;

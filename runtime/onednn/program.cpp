@@ -5,19 +5,15 @@
 
 #include <algorithm>
 
+#include "runtime/onednn/blocks.h"
 #include "runtime/onednn/kernel_check.h"
+#include "runtime/onednn/slices.h"
 #include "runtime/plan_error.h"
 
 namespace llmc::onednn {
 namespace {
 
-constexpr uint64_t kTile = 16;
-
 uint64_t RoundUp64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-bool IsGated(const DnnlStep& step) { return step.gate != DnnlGate::None; }
-uint64_t TilesOf(uint64_t n) { return (n + kTile - 1) / kTile; }
-uint64_t SliceColumns(const DnnlStep& step) { return kTile * step.slice_tiles; }
-uint64_t SlicesOf(const DnnlStep& step, uint64_t n) { return (n + SliceColumns(step) - 1) / SliceColumns(step); }
 
 // A tile of f32 weights is the matrix itself.
 bool NeedsNoUnpacking(const DnnlStep& step) { return DnnlScratchBytes(step).w == 0; }
@@ -45,12 +41,7 @@ class Share {
   void Run(uint64_t begin, uint64_t end) {
     if (begin == end) return;
     ConvertX();
-    uint64_t first = 0;  // slice of the part
-    for (size_t p = 0; p < step_.parts.size(); ++p) {
-      const uint64_t slices = SlicesOf(step_, step_.parts[p].n);
-      for (uint64_t s = std::max(begin, first); s < std::min(end, first + slices); ++s) RunSlice(p, s - first);
-      first += slices;
-    }
+    ForSlices(step_, begin, end, [&](size_t part, uint64_t column, uint64_t width) { RunSlice(part, column, width); });
   }
 
  private:
@@ -61,10 +52,7 @@ class Share {
 
   void ConvertX() {
     const uint8_t* x = At(step_.x);
-    if (PlanTypeName(step_.x_type) == "a8") {
-      WidenA8(x, rows_, step_.k, reinterpret_cast<float*>(x_scratch_));
-      x_ = x_scratch_;
-    } else if (product_.factors == Factors::Bf16) {
+    if (product_.factors == Factors::Bf16) {
       ConvertToBf16(reinterpret_cast<const float*>(x), rows_ * step_.k, reinterpret_cast<uint16_t*>(x_scratch_));
       x_ = x_scratch_;
     } else {
@@ -72,9 +60,8 @@ class Share {
     }
   }
 
-  void RunSlice(size_t p, uint64_t slice) {
+  void RunSlice(size_t p, uint64_t column, uint64_t width) {
     const DnnlStep::Part& part = step_.parts[p];
-    const uint64_t column = slice * SliceColumns(step_), width = std::min(SliceColumns(step_), part.n - column);
     float* out = FloatsAt(part.out) + column;
     if (!IsGated(step_)) {
       if (step_.residual) {
@@ -157,6 +144,11 @@ Product Program::MakeProduct(const DnnlStep& step) {
     first_tile += TilesOf(n);
     first_column += n;
   }
+  if (step.compute == DnnlCompute::Blocks && Int8IsExact()) {
+    product.factors = Factors::I8;
+    if (MakeMatmuls(product)) return product;
+    product.factors = Factors::F32;
+  }
   if (step.compute == DnnlCompute::Bf16) {
     product.factors = Factors::Bf16;
     if (MakeMatmuls(product)) return product;
@@ -167,13 +159,13 @@ Product Program::MakeProduct(const DnnlStep& step) {
   return product;
 }
 
-// False when oneDNN has no bf16 product here.
+// False when oneDNN has no such product here.
 bool Program::MakeMatmuls(Product& product) {
   const DnnlStep& step = product.step;
   for (size_t m = 0; m < product.matrices.size(); ++m) {
     const uint64_t n = step.parts[IsGated(step) ? 0 : m].n, full = SliceColumns(step);
     MatmulShape shape;
-    shape.k = static_cast<int64_t>(step.k);
+    shape.k = shape.x_stride = static_cast<int64_t>(step.k);
     shape.factors = product.factors;
     shape.bias = step.bias.has_value() && !step.residual;
     shape.sum = step.residual.has_value();
@@ -183,6 +175,7 @@ bool Program::MakeMatmuls(Product& product) {
       if (width == 0 || width > n) continue;
       shape.width = static_cast<int64_t>(width);
       shape.w_stride = static_cast<int64_t>(kTile * TilesOf(width));
+      if (step.compute == DnnlCompute::Blocks) shape = BlockShape(step, product.factors, width);
       const Matmul* matmul = FindMatmul(shape);
       if (matmul == nullptr) return false;
       (width == full ? product.matrices[m].full : product.matrices[m].last) = matmul;
@@ -215,8 +208,10 @@ void Program::RunProduct(const Product& product, const LlmcContext& c, uint32_t 
     throw PlanError(std::to_string(c.rows) + " rows in a step made for " + std::to_string(step.max_rows));
   uint64_t slices = 0;
   for (const DnnlStep::Part& part : step.parts) slices += SlicesOf(step, part.n);
-  Share share(product, c, thread, scratchpad, scratchpad + widened_bytes_);
-  share.Run(slices * thread / threads, slices * (thread + 1) / threads);
+  const uint64_t begin = slices * thread / threads, end = slices * (thread + 1) / threads;
+  if (step.compute == DnnlCompute::Blocks)
+    return RunBlocks(product, c, thread, begin, end, scratchpad + widened_bytes_);
+  Share(product, c, thread, scratchpad, scratchpad + widened_bytes_).Run(begin, end);
 }
 
 }  // namespace llmc::onednn

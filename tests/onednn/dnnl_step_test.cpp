@@ -144,7 +144,7 @@ class Example {
   }
 
   void MakeStep() {
-    step_.compute = form_.bf16 ? DnnlCompute::Bf16 : DnnlCompute::F32;
+    step_.compute = form_.bf16 ? DnnlCompute::Bf16 : form_.a8 ? DnnlCompute::Blocks : DnnlCompute::F32;
     step_.one_row = form_.one_row;
     step_.max_rows = form_.max_rows != 0 ? form_.max_rows : form_.rows;
     step_.x_type = static_cast<uint32_t>(form_.a8 ? kernels::kA8 : kernels::kF32);
@@ -207,9 +207,12 @@ void Check(const Form& form) { ASSERT_NO_FATAL_FAILURE(Example(form).Check()); }
 constexpr Type kWeightTypes[] = {kernels::kF32,  kernels::kF16,  kernels::kBF16, kernels::kQ4_0,
                                  kernels::kQ4_1, kernels::kQ5_0, kernels::kQ5_1, kernels::kQ8_0};
 
+bool IsBlock(Type type) { return type != kernels::kF32 && type != kernels::kF16 && type != kernels::kBF16; }
+
 TEST(DnnlStep, EveryTypeOfWeights) {
   for (Type type : kWeightTypes) {
     for (bool a8 : {false, true}) {
+      if (a8 && !IsBlock(type)) continue;
       for (uint32_t rows : {1u, 2u, 17u}) {
         for (uint32_t slice_tiles : {1u, 2u, 3u, 5u})
           ASSERT_NO_FATAL_FAILURE(
@@ -303,6 +306,7 @@ TEST(DnnlStep, LargeGates) {
 TEST(DnnlStep, ManyRowsAndOneRow) {
   for (Type type : {kernels::kF32, kernels::kQ4_1, kernels::kBF16}) {
     for (bool a8 : {false, true}) {
+      if (a8 && !IsBlock(type)) continue;
       Form form{.type = type, .a8 = a8, .k = 576, .n = {112}, .slice_tiles = 6, .rows = 200, .max_rows = 512};
       ASSERT_NO_FATAL_FAILURE(Check(form));
       form.rows = form.max_rows = 1;

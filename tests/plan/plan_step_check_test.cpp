@@ -16,6 +16,7 @@ DnnlStep Gated(uint32_t rows) {
   DnnlStep step;
   step.max_rows = rows;
   step.one_row = rows == 1;
+  step.compute = DnnlCompute::Blocks;
   step.x_type = kA8;
   step.w_type = kQ4_1;
   step.k = 32;

@@ -27,6 +27,7 @@ DnnlStep Plain() {
 
 DnnlStep Gated() {
   DnnlStep step = Plain();
+  step.compute = DnnlCompute::Blocks;
   step.x_type = kA8;
   step.w_type = kQ4_1;
   step.k = 64;
@@ -70,18 +71,34 @@ TEST(Steps, ScratchIsWhatTheStepNeeds) {
   DnnlStep step = Plain();  // f32 x; w [48, 32] f32
   EXPECT_EQ(DnnlScratchBytes(step).x, 0u);
   EXPECT_EQ(DnnlScratchBytes(step).w, 48u * 32 * 4);
-  EXPECT_EQ(DnnlScratchBytes(step).gate, 0u);
+  EXPECT_EQ(DnnlScratchBytes(step).sums, 0u);
   step.slice_tiles = 1;  // a tile of f32 is [k, 16] as it lies
   EXPECT_EQ(DnnlScratchBytes(step).total(), 0u);
   step.w_type = kF16;
   EXPECT_EQ(DnnlScratchBytes(step).total(), 48u * 16 * 4);
-  step = Gated();  // x [8, 64] f32; w 2 x [64, 32] f32; gate f32[8, 32]
+  step.gate = DnnlGate::Silu;
+  EXPECT_EQ(DnnlScratchBytes(step).sums, 8u * 16 * 4);
+  step = Gated();  // x [8, 64] f32; w [64, 32] f32; scales 2 x [2, 32]; dots of both blocks, and two sums, [8, 32]
   EXPECT_EQ(DnnlScratchBytes(step).x, 8u * 64 * 4);
-  EXPECT_EQ(DnnlScratchBytes(step).w, 2u * 64 * 32 * 4);
-  EXPECT_EQ(DnnlScratchBytes(step).gate, 8u * 32 * 4);
+  EXPECT_EQ(DnnlScratchBytes(step).w, 64u * 32 * 4);
+  EXPECT_EQ(DnnlScratchBytes(step).scales, 2u * 2 * 32 * 4);
+  EXPECT_EQ(DnnlScratchBytes(step).dots, 2u * 8 * 32 * 4);
+  EXPECT_EQ(DnnlScratchBytes(step).sums, 2u * 8 * 32 * 4);
   step = Bf16WithResidual();  // x [1, 48] bf16, 96 bytes; w [48, 32] bf16
   EXPECT_EQ(DnnlScratchBytes(step).x, 128u);
   EXPECT_EQ(DnnlScratchBytes(step).w, 48u * 32 * 2);
+}
+
+TEST(Steps, DotsOfBlocksFitTheCache) {
+  DnnlStep step = Gated();
+  step.k = 18 * 32;
+  EXPECT_EQ(DnnlDotBlocks(step), 18u);  // 1 KiB each
+  step.max_rows = 50;                   // 6.25 KiB: 10 would fit, 9 divide 18
+  EXPECT_EQ(DnnlDotBlocks(step), 9u);
+  step.max_rows = 512;
+  EXPECT_EQ(DnnlDotBlocks(step), 1u);
+  step.max_rows = 65536;
+  EXPECT_EQ(DnnlDotBlocks(step), 1u);
 }
 
 TEST(Steps, TilesHaveTheirBytes) {
@@ -100,7 +117,15 @@ TEST(Steps, RulesAreNamed) {
     const char* message;
     void (*damage)(DnnlStep&);
   } rules[] = {
-      {"here: compute 3 isn't in 1..2", [](DnnlStep& s) { s.compute = static_cast<DnnlCompute>(3); }},
+      {"here: compute 4 isn't in 1..3", [](DnnlStep& s) { s.compute = static_cast<DnnlCompute>(4); }},
+      {"compute 1 of x of type a8: a8 goes with blocks alone", [](DnnlStep& s) { s.x_type = kA8; }},
+      {"compute 3 of x of type f32", [](DnnlStep& s) { s.compute = DnnlCompute::Blocks; }},
+      {"blocks of w of type f16",
+       [](DnnlStep& s) {
+         s.compute = DnnlCompute::Blocks;
+         s.x_type = kA8;
+         s.w_type = kF16;
+       }},
       {"gate 2 isn't in 0..1", [](DnnlStep& s) { s.gate = static_cast<DnnlGate>(2); }},
       {"most rows 65537", [](DnnlStep& s) { s.max_rows = 65537; }},
       {"one row, and up to 8 rows", [](DnnlStep& s) { s.one_row = true; }},
@@ -108,7 +133,6 @@ TEST(Steps, RulesAreNamed) {
       {"w of type 3, which isn't one of weights", [](DnnlStep& s) { s.w_type = kI32; }},
       {"w of type 4294967295", [](DnnlStep& s) { s.w_type = ~0u; }},
       {"bf16 products of x of type f32 and w of type f32", [](DnnlStep& s) { s.compute = DnnlCompute::Bf16; }},
-      {"k 48 isn't a multiple of 32", [](DnnlStep& s) { s.x_type = kA8; }},
       {"k 48 isn't a multiple of 32", [](DnnlStep& s) { s.w_type = kQ4_1; }},
       {"k 16777217", [](DnnlStep& s) { s.k = (1u << 24) + 1; }},
       {"k 0 isn't in", [](DnnlStep& s) { s.k = 0; }},

@@ -85,7 +85,7 @@ std::string StepsText() {
       "  step barrier\n"
       "  step kernel \"rms_norm\" one_row constants -1,0,9 words 0,18446744073709551615\n"
       "  step kernel \"bare\"\n"
-      "  step dnnl f32 one_row rows 1 k 32 x a8 shared+0 w q4_1 weights+64 interleave silu bias weights+4 out 16 "
+      "  step dnnl blocks one_row rows 1 k 32 x a8 shared+0 w q4_1 weights+64 interleave silu bias weights+4 out 16 "
       "shared+64 tiles 2 scratch private+0\n"
       "  step dnnl bf16 rows 1 k 8 x f32 shared+0 w bf16 weights+0 residual shared+64 out 4 logits+0 tiles 1 scratch "
       "private+64\n"

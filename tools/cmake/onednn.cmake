@@ -60,7 +60,7 @@ add_custom_command(OUTPUT ${onednn_kernels}
   VERBATIM)
 
 set(onednn_map ${CMAKE_SOURCE_DIR}/runtime/onednn/library.map)
-add_library(llmc_onednn SHARED runtime/onednn/library.cpp runtime/onednn/program.cpp runtime/onednn/primitives.cpp runtime/onednn/kernel_check.cpp
+add_library(llmc_onednn SHARED runtime/onednn/library.cpp runtime/onednn/program.cpp runtime/onednn/blocks.cpp runtime/onednn/primitives.cpp runtime/onednn/kernel_check.cpp
   runtime/plan_steps.cpp ${onednn_kernels})
 target_include_directories(llmc_onednn SYSTEM PRIVATE ${ONEDNN_INCLUDE})
 target_compile_options(llmc_onednn PRIVATE -fvisibility=hidden)

@@ -1,0 +1,31 @@
+// How the columns of a product are cut (DnnlStep, runtime/plan_steps.h).
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/plan_steps.h"
+
+namespace llmc::onednn {
+
+inline constexpr uint64_t kTile = 16;
+
+inline bool IsGated(const DnnlStep& step) { return step.gate != DnnlGate::None; }
+inline uint64_t TilesOf(uint64_t n) { return (n + kTile - 1) / kTile; }
+inline uint64_t SliceColumns(const DnnlStep& step) { return kTile * step.slice_tiles; }
+inline uint64_t SlicesOf(const DnnlStep& step, uint64_t n) { return (n + SliceColumns(step) - 1) / SliceColumns(step); }
+
+// f(part, first column, columns) for slices begin .. end - 1, the parts' slices being counted one after another.
+template <class F>
+void ForSlices(const DnnlStep& step, uint64_t begin, uint64_t end, F f) {
+  uint64_t first = 0;
+  for (size_t p = 0; p < step.parts.size(); ++p) {
+    const uint64_t n = step.parts[p].n, slices = SlicesOf(step, n);
+    for (uint64_t s = std::max(begin, first); s < std::min(end, first + slices); ++s) {
+      const uint64_t column = (s - first) * SliceColumns(step);
+      f(p, column, std::min(SliceColumns(step), n - column));
+    }
+    first += slices;
+  }
+}
+
+}  // namespace llmc::onednn
