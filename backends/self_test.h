@@ -1,4 +1,4 @@
-// The plan's self-test: known logits of a few ids, as hashes.
+// The plan's self-test: known logits of a few ids, as hashes, or as numbers where the plan isn't exact.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace llmc {
 
-// By the code of a target that this machine runs, else (or without code) by the interpreter: the same bits. code[i]: of
+// By the code of a target that this machine runs when every phase is code, else by the interpreter. code[i]: of
 // manifest.targets[i].
 PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
                           const WeightSource& source, const uint8_t* weights);
