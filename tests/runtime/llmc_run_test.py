@@ -64,6 +64,24 @@ class LlmcRun(unittest.TestCase):
             for _ in range(5):
                 self.assertEqual(run(*command, threads).stdout, want)
 
+    def test_without_the_step_library_the_message_says_what_to_do(self):
+        text = self.folder / "steps.txt"
+        text.write_text('plan 1.1\nmodel "m"\nbackend "onednn"\nabi 1\nvocab 4\ncontext 8\nchunk 1\n'
+                        'phase decode 1 1\n  step kernel "embed" words 0\nself_test none 0 0 0\n')
+        subprocess.run([ASSEMBLE, text, self.folder / "steps.plan"], check=True)
+        alone = self.folder / "alone"
+        alone.mkdir()
+        shutil.copy(RUN, alone)
+        environment = {k: v for k, v in os.environ.items() if k != "LLMC_ONEDNN_LIBRARY"}
+        for variable in ({}, {"LLMC_ONEDNN_LIBRARY": "/nonexistent/a.so"}):
+            result = subprocess.run([alone / pathlib.Path(RUN).name, self.folder / "steps.plan", "--tokens", "1", "--print-tokens"],
+                                    capture_output=True, text=True, timeout=100, env=environment | variable)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stdout, "")
+            for part in ("steps.plan: phase decode, step 0 (kernel) needs libllmc_onednn.so, which isn't there",
+                         "/nonexistent/a.so" if variable else f"{alone}/libllmc_onednn.so", "where oneDNN is installed", "LLMC_ONEDNN_LIBRARY"):
+                self.assertIn(part, result.stderr)
+
     def test_runs_where_it_can_write_nothing(self):
         locked = self.folder / "locked"
         locked.mkdir()
