@@ -108,6 +108,7 @@ class Checker {
     for (const Bounds& b : kBounds) {
       if (name == b.name) return Between(name, value, b.low, b.high);
     }
+    Fail("nothing is known of its constant " + std::string(name));
   }
   static uint32_t AsType(int64_t value) { return value < 0 || value > 255 ? 255 : static_cast<uint32_t>(value); }
   bool TypeIsKnown(std::string_view name, int64_t value) const {

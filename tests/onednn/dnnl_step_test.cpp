@@ -80,6 +80,7 @@ class Example {
       c.rows = form_.one_row ? 7 : form_.rows;  // a step of one row doesn't look
       ASSERT_NO_FATAL_FAILURE(program.Run(0, c, threads)) << form_.Text();
       std::vector<uint64_t> written;
+      written.reserve(step_.parts.size());
       for (const DnnlStep::Part& part : step_.parts) written.push_back(part.out.offset);
       const std::string what = form_.Text() + ", threads " + std::to_string(threads);
       weights_.CheckGuards({}, what + ", weights");
@@ -367,6 +368,7 @@ TEST(DnnlStep, EqualProductsShareAPrimitive) {
 int CountThreads() {
   int count = 0;
   DIR* tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return -1;
   while (const dirent* entry = readdir(tasks)) count += entry->d_name[0] != '.';
   closedir(tasks);
   return count;
@@ -374,6 +376,7 @@ int CountThreads() {
 
 TEST(DnnlStep, StartsNoThreads) {
   const int before = CountThreads();
+  ASSERT_GT(before, 0);
   for (uint32_t rows : {1u, 200u})
     ASSERT_NO_FATAL_FAILURE(Check({.type = kernels::kQ4_1, .k = 576, .n = {576}, .slice_tiles = 6, .rows = rows}));
   ASSERT_EQ(CountThreads(), before);
