@@ -105,9 +105,9 @@ int main(int argc, char** argv) {
       Measure("f32 x f16", kF32, kF16, DnnlCompute::F32, rows, tiles);
       Measure("f32 x bf16", kF32, kBf16, DnnlCompute::F32, rows, tiles);
       Measure("bf16 x bf16", kF32, kBf16, DnnlCompute::Bf16, rows, tiles);
-      Measure("a8 x q4_1", kA8, kQ4_1, DnnlCompute::F32, rows, tiles);
-      Measure("a8 x q8_0", kA8, kQ8_0, DnnlCompute::F32, rows, tiles);
-      Measure("a8 x q4_1, gated", kA8, kQ4_1, DnnlCompute::F32, rows, tiles, DnnlGate::Silu);
+      Measure("a8 x q4_1", kA8, kQ4_1, DnnlCompute::Blocks, rows, tiles);
+      Measure("a8 x q8_0", kA8, kQ8_0, DnnlCompute::Blocks, rows, tiles);
+      Measure("a8 x q4_1, gated", kA8, kQ4_1, DnnlCompute::Blocks, rows, tiles, DnnlGate::Silu);
       Measure("bf16 x bf16, gated", kF32, kBf16, DnnlCompute::Bf16, rows, tiles, DnnlGate::Silu);
     }
   }

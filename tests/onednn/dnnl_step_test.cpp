@@ -1,5 +1,6 @@
 // dnnl steps of every form against sums in double precision over the dequantised values: the products differ from them
-// by f32 rounding alone. The bits don't depend on the number of threads, nothing outside the outputs and the scratch is
+// by f32 rounding alone. Those of a8 activations are the scalar reference's to the bit (ir/README.md, Numerics). The
+// bits don't depend on the number of threads, nothing outside the outputs and the scratch is
 // written, no primitive is oneDNN's reference code, and no thread is started.
 #include <cmath>
 #include <random>
@@ -24,6 +25,7 @@ struct Form {
   uint32_t slice_tiles = 1, rows = 1, max_rows = 0;  // 0: rows
   bool one_row = false;
   float x_scale = 1;
+  Extreme extreme = Extreme::None;
 
   std::string Text() const {
     std::string text = std::string(PlanTypeName(static_cast<uint32_t>(type))) + (a8 ? " a8" : "") +
@@ -90,6 +92,8 @@ class Example {
         std::vector<float> got = shared_.Read<float>(step_.parts[p].out.offset, expected_[p].size());
         if (threads == 1) {
           ASSERT_LE(Nmse(got, expected_[p]), 1e-9) << what << ", part " << p;
+          ASSERT_TRUE(!form_.a8 || std::memcmp(got.data(), exact_[p].data(), got.size() * sizeof(float)) == 0)
+              << what << ", part " << p << ": not the bits of the reference";
           first.push_back(std::move(got));
         } else {
           ASSERT_EQ(std::memcmp(got.data(), first[p].data(), got.size() * sizeof(float)), 0) << what;
@@ -114,6 +118,7 @@ class Example {
         const Quantized q = Quantize(x.data() + r * k, form_.k);
         bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
         for (size_t i = 0; i < k; ++i) x[r * k + i] = static_cast<float>(q.codes[i]) * q.d[i / 32];
+        quantized_.push_back(q);
       }
     }
     x_ = x;
@@ -124,7 +129,7 @@ class Example {
     const size_t count = form_.gated ? 2 : form_.n.size();
     std::vector<uint8_t> tiles;
     for (size_t m = 0; m < count; ++m)
-      matrices_.push_back(RandomMatrix(form_.type, form_.n[form_.gated ? 0 : m], form_.k, random_));
+      matrices_.push_back(RandomMatrix(form_.type, form_.n[form_.gated ? 0 : m], form_.k, random_, form_.extreme));
     const size_t tile = PlanTileBytes(static_cast<uint32_t>(form_.type), static_cast<uint64_t>(form_.k));
     if (form_.interleave) {
       for (size_t t = 0; t * tile < matrices_[0].tiles.size(); ++t) {
@@ -176,20 +181,31 @@ class Example {
       sum += static_cast<double>(x_[row * k + i]) * static_cast<double>(matrices_[m].values[column * k + i]);
     return sum + (form_.bias ? static_cast<double>(bias_[bias + column]) : 0);
   }
+  float ExactProduct(size_t m, size_t row, size_t column, size_t bias) const {
+    const float sum = LinearA8(quantized_[row], matrices_[m], static_cast<int64_t>(column), 1);
+    return form_.bias ? sum + bias_[bias + column] : sum;
+  }
   void MakeExpected() {
     size_t bias = 0;
     for (size_t p = 0; p < form_.n.size(); ++p) {
       const size_t n = static_cast<size_t>(form_.n[p]);
       std::vector<double> out;
+      std::vector<float> exact;
       for (size_t r = 0; r < form_.rows; ++r) {
         for (size_t c = 0; c < n; ++c) {
           double v = Product(p, r, c, bias);
           if (form_.gated) v = v / (1 + std::exp(-v)) * Product(1, r, c, n);
           if (form_.residual) v += static_cast<double>(residual_[r * n + c]);
           out.push_back(v);
+          if (!form_.a8) continue;
+          float e = ExactProduct(p, r, c, bias);
+          if (form_.gated) e = Silu(e) * ExactProduct(1, r, c, n);
+          if (form_.residual) e = residual_[r * n + c] + e;
+          exact.push_back(e);
         }
       }
       expected_.push_back(std::move(out));
+      exact_.push_back(std::move(exact));
       bias += n;
     }
   }
@@ -200,7 +216,9 @@ class Example {
   DnnlStep step_;
   std::vector<float> x_, bias_, residual_;
   std::vector<Matrix> matrices_;
+  std::vector<Quantized> quantized_;  // rows of x when it is a8
   std::vector<std::vector<double>> expected_;
+  std::vector<std::vector<float>> exact_;  // for a8
 };
 
 void Check(const Form& form) { ASSERT_NO_FATAL_FAILURE(Example(form).Check()); }
@@ -293,6 +311,29 @@ TEST(DnnlStep, Gated) {
             form.one_row = true;
             ASSERT_NO_FATAL_FAILURE(Check(form));
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(DnnlStep, BlocksInEveryForm) {
+  for (Type type : {kernels::kQ4_0, kernels::kQ5_1, kernels::kQ8_0}) {
+    for (Extreme extreme : {Extreme::None, Extreme::Codes}) {
+      for (bool bias : {false, true}) {
+        for (uint32_t rows : {1u, 5u, 40u}) {
+          Form form{.type = type, .a8 = true, .k = 160, .n = {70}, .bias = bias, .slice_tiles = 2, .rows = rows};
+          form.one_row = rows == 1;
+          form.extreme = extreme;
+          Form gated = form, woven = form, three = form, residual = form;
+          gated.gated = true;
+          gated.interleave = bias;
+          woven.n = {70, 70};
+          woven.interleave = true;
+          three.n = {64, 16, 7};
+          residual.residual = true;
+          residual.in_place = bias;
+          for (const Form& f : {form, gated, woven, three, residual}) ASSERT_NO_FATAL_FAILURE(Check(f));
         }
       }
     }
