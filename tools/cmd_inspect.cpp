@@ -69,6 +69,14 @@ void PrintSteps(const PlanFile& plan) {
   WriteText("-", text);
 }
 
+// The options of the module as imported: what stands in its header.
+std::string ImportOptions(const PlanFile& plan) {
+  const std::string text = plan.Read(SectionKind::ImportIr);
+  const std::string header = text.substr(0, text.find('\n'));
+  const size_t begin = header.find('{'), end = header.rfind('}');
+  return begin == std::string::npos || end == std::string::npos ? "" : header.substr(begin + 1, end - begin - 1);
+}
+
 void PrintSummary(const PlanFile& plan) {
   const Manifest& m = plan.manifest();
   fmt::print("model        {}\nbackend      {}\nnumerics     {}\nvocabulary   {}\ncontext      {}\nchunk        {}\n",
@@ -85,7 +93,7 @@ void PrintSummary(const PlanFile& plan) {
   if (const auto& approximate = m.self_test.approximate)
     self_test += fmt::format(", NMSE at most {} at {} logits", approximate->bound, approximate->at.size());
   fmt::print("self-test    {}\n", self_test);
-  fmt::print("passes       {}\nbuild        {}\n", m.passes, m.build_id);
+  fmt::print("options      {}\npasses       {}\nbuild        {}\n", ImportOptions(plan), m.passes, m.build_id);
   for (const PlanInput& input : m.inputs) {
     std::string hex;
     for (uint8_t byte : input.sha256) hex += fmt::format("{:02x}", byte);

@@ -17,8 +17,10 @@ namespace {
 constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
 
 // A golden model, compiled in memory.
-Executable Compile(const std::string& backend, const std::string& folder) {
-  Model model = LoadModel(OptionsFor(ModelIn(folder), "f32"));
+Executable Compile(const std::string& backend, const std::string& folder, const std::string& activations = "f32") {
+  ModelOptions options = OptionsFor(ModelIn(folder), "f32");
+  options.activations = activations;
+  Model model = LoadModel(options);
   RunPipeline(model.module, ContextFor(backend));
   PlanRequest request;
   request.module = &model.module;
@@ -86,6 +88,31 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
     }
   }
 }
+
+// `--activations bf16` against numpy, which rounds the inputs of matrices by torch and computes in float64
+// (tools/golden/reference.py). The rounding is worth 1e-4 here; a value on the border between two bf16 may go either
+// way with another order of sums.
+class BackendBf16Test : public testing::TestWithParam<std::string> {};
+
+TEST_P(BackendBf16Test, ActivationsAreRoundedRight) {
+  for (const char* folder : {"golden/qwen3-bf16", "golden-gguf/llama-bf16"}) {
+    SCOPED_TRACE(folder);
+    const Golden exact = ReadGoldenAt(folder);
+    Golden rounded = exact;
+    rounded.logits = ReadNpy(kData + folder + "/logits_bf16.npy");
+    ASSERT_EQ(rounded.logits.size(), exact.logits.size());
+    const Executable executable = Compile(GetParam(), folder, "bf16");
+    const std::vector<float> logits = Score(*Open(executable, 2), exact.prompt);
+    EXPECT_LE(WorstNmse(rounded, logits), kNmseBf16);
+    EXPECT_LE(WorstNmse(exact, logits), 5e-4);
+    EXPECT_GT(WorstNmse(exact, logits), 2e-5) << "is anything rounded?";
+    if (GetParam() != "llvm" || std::string_view(folder) != "golden-gguf/llama-bf16") continue;
+    EXPECT_LE(WorstNmse(rounded, logits), kNmseF32) << "no value is on a border";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BackendBf16Test, testing::ValuesIn(CompiledBackends()),
+                         [](const testing::TestParamInfo<std::string>& test) { return test.param; });
 
 INSTANTIATE_TEST_SUITE_P(All, BackendGoldenTest,
                          testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(AllFolders())),

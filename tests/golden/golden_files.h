@@ -20,6 +20,7 @@ inline const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
 inline const std::string kGoldens = kData + "golden/";
 constexpr double kNmseF32 = 1e-9;
 constexpr double kNmseF16Cache = 1e-5;
+constexpr double kNmseBf16 = 5e-6;  // activations rounded to bf16, against a reference that rounds them too
 constexpr float kSureMargin = 1e-3F;
 
 struct Golden {
@@ -43,6 +44,17 @@ std::vector<T> Numbers(const Json& list) {
   return out;
 }
 
+// The values of an f32 file in NPY 1.0.
+inline std::vector<float> ReadNpy(const std::string& path) {
+  const std::string npy = test::ReadBytes(path);
+  constexpr size_t kNpyStart = 10;  // magic, version, u16 length of the header
+  uint16_t header = 0;
+  std::memcpy(&header, npy.data() + 8, sizeof(header));
+  std::vector<float> values((npy.size() - kNpyStart - header) / sizeof(float));
+  std::memcpy(values.data(), npy.data() + kNpyStart + header, values.size() * sizeof(float));
+  return values;
+}
+
 // path: below tests/data.
 inline Golden ReadGoldenAt(const std::string& folder) {
   std::string path = kData + folder + "/golden.json";
@@ -52,14 +64,8 @@ inline Golden ReadGoldenAt(const std::string& folder) {
   g.greedy = Numbers<int32_t>(root.Find("greedy"));
   g.rows = Numbers<int64_t>(root.Find("rows"));
   g.margins = Numbers<double>(root.Find("margins"));
-  std::string npy = test::ReadBytes(kData + folder + "/logits.npy");
-  constexpr size_t kNpyStart = 10;  // magic, version, u16 length of the header
-  uint16_t header = 0;
-  std::memcpy(&header, npy.data() + 8, sizeof(header));
-  size_t n = (npy.size() - kNpyStart - header) / sizeof(float);
-  g.logits.resize(n);
-  std::memcpy(g.logits.data(), npy.data() + kNpyStart + header, n * sizeof(float));
-  g.vocab = n / g.rows.size();
+  g.logits = ReadNpy(kData + folder + "/logits.npy");
+  g.vocab = g.logits.size() / g.rows.size();
   return g;
 }
 

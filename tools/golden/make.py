@@ -7,6 +7,7 @@ Per model, in OUT/NAME:
   model.safetensors              or shards with model.safetensors.index.json
   golden.json                    described in tests/data/golden/README.md
   logits.npy                     NPY 1.0, f32 [rows, vocab]: float64 rounded once, an NMSE of 1e-15 where tests ask 1e-9
+  logits_bf16.npy                of models in bf16: the same with the inputs of matrices rounded to bf16, by numpy alone
 """
 
 import argparse
@@ -48,8 +49,20 @@ def write_npy(path, array):
         np.lib.format.write_array(file, np.ascontiguousarray(array, dtype="<f4"), version=(1, 0), allow_pickle=False)
 
 
-def write_golden(variant, cfg, checkpoint, folder):
-    """Writes golden.json and logits.npy of the model in `checkpoint` to `folder`; returns a line about it."""
+def bf16_fields(cfg, stored, ids, rows, logits, folder):
+    """Writes logits_bf16.npy and returns what golden.json says of it."""
+    rounded = reference.forward(cfg, stored, ids, bf16_inputs=True)
+    f32 = reference.nmse(reference.forward(cfg, stored, ids, np.float32, bf16_inputs=True), rounded)
+    write_npy(folder / "logits_bf16.npy", rounded[rows])
+    return {
+        "nmse_bf16": float(f"{reference.nmse(rounded, logits):.2g}"),
+        "nmse_bf16_f32": float(f"{f32:.2g}"),
+    }
+
+
+def write_golden(variant, cfg, checkpoint, folder, bf16=False):
+    """Writes golden.json, logits.npy and, for a model in bf16, logits_bf16.npy of the model in `checkpoint` to `folder`;
+    returns a line about it."""
     ids = prompt_ids(variant)
     model = ExactModel(checkpoint)
     logits = model.logits(ids)
@@ -73,6 +86,8 @@ def write_golden(variant, cfg, checkpoint, folder):
         "nmse_f32": float(f"{f32:.2g}"),
         "nmse_f16_cache": float(f"{f16_cache:.2g}"),
     }
+    if bf16:
+        fields.update(bf16_fields(cfg, stored, ids, rows, logits, folder))
     (folder / "golden.json").write_text(
         "{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in fields.items()) + "\n}\n"
     )
@@ -91,7 +106,7 @@ def make(variant, folder):
     cfg = config(variant)
     (folder / "config.json").write_text(json.dumps(cfg, indent=2) + "\n")
     weights.write(folder, weights.tensors(variant, cfg), variant.shards)
-    return write_golden(variant, cfg, folder, folder)
+    return write_golden(variant, cfg, folder, folder, variant.dtype == "bfloat16")
 
 
 def main():

@@ -194,7 +194,7 @@ def main():
                 metadata={"format": "pt"},
             )
             (checkpoint / "config.json").write_text(json.dumps(cfg))
-            print(write_golden(variant, cfg, checkpoint, folder), flush=True)
+            print(write_golden(variant, cfg, checkpoint, folder, matrix == "BF16"), flush=True)
 
 
 if __name__ == "__main__":

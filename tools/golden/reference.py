@@ -1,7 +1,7 @@
 """A second reference: the same models in plain numpy, written from the formulas and not from transformers.
 
-`forward` runs in any float type and can round the cache, which also tells how far an f32 or f16-cache implementation
-may be from f64.
+`forward` runs in any float type and can round the cache and the inputs of matrices, which also tells how far an f32 or
+f16-cache implementation may be from f64.
 """
 
 import math
@@ -69,8 +69,14 @@ def window(config, layer):
     return 0
 
 
-def forward(config, weights, ids, dtype=np.float64, cache_dtype=None):
-    """Logits [len(ids), vocab] computed in `dtype`, keys and values rounded to `cache_dtype` if given."""
+def to_bf16(x):
+    """Values rounded to f32, then to bf16 by torch; in x's type."""
+    return torch.from_numpy(x.astype(np.float32)).to(torch.bfloat16).to(torch.float32).numpy().astype(x.dtype)
+
+
+def forward(config, weights, ids, dtype=np.float64, cache_dtype=None, bf16_inputs=False):
+    """Logits [len(ids), vocab] computed in `dtype`, keys and values rounded to `cache_dtype` if given, and the inputs of
+    matrices to bf16 if asked for."""
     w = {name: value.astype(dtype) for name, value in weights.items()}
     eps, heads, kv_heads = dtype(config["rms_norm_eps"]), config["num_attention_heads"], config["num_key_value_heads"]
     size, n = head_dim(config), len(ids)
@@ -79,8 +85,11 @@ def forward(config, weights, ids, dtype=np.float64, cache_dtype=None):
     def norm(x, gain):
         return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gain
 
+    def product(x, weight):
+        return (to_bf16(x) if bf16_inputs else x) @ weight.T
+
     def linear(x, name):
-        y = x @ w[f"{name}.weight"].T
+        y = product(x, w[f"{name}.weight"])
         return y + w[f"{name}.bias"] if f"{name}.bias" in w else y
 
     def rotate(x):
@@ -111,7 +120,7 @@ def forward(config, weights, ids, dtype=np.float64, cache_dtype=None):
         h = norm(x, w[f"{b}.post_attention_layernorm.weight"])
         gate = linear(h, f"{b}.mlp.gate_proj")
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, f"{b}.mlp.up_proj"), f"{b}.mlp.down_proj")
-    return norm(x, w["model.norm.weight"]) @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
+    return product(norm(x, w["model.norm.weight"]), w.get("lm_head.weight", w["model.embed_tokens.weight"]))
 
 
 def nmse(a, b):
