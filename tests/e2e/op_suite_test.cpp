@@ -73,6 +73,7 @@ void AddRowOps(std::vector<OpCase>& cases) {
                    "%y = rms_norm %s, $gain {eps = 1e-05} : f32[S, 64]\n"});
   cases.push_back(
       {"gated_alone", gain, "%n = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n%y = gated %x, %n : f32[S, 64]\n"});
+  cases.push_back({"round", "", "%r = round %x {to = bf16} : f32[S, 64]\n%y = add %x, %r : f32[S, 64]\n"});
   cases.push_back({"head_norm", "weight $gain : f32[16]\n",
                    "%h = reshape %x {to = [S, 4, 16]} : f32[S, 4, 16]\n"
                    "%n = rms_norm %h, $gain {eps = 1e-05} : f32[S, 4, 16]\n"
