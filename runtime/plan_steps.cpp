@@ -120,7 +120,7 @@ uint64_t PlanTileBytes(uint32_t w_type, uint64_t k) {
 }
 
 uint64_t DnnlDotBlocks(const DnnlStep& step) {
-  constexpr uint64_t kDots = 64 << 10;  // bytes: they stay in the second-level cache
+  constexpr uint64_t kDots = 256 << 10;  // bytes: they stay in the second-level cache
   const uint64_t blocks = step.k / kBlock;
   const uint64_t one = step.max_rows * kTile * step.slice_tiles * sizeof(float);
   uint64_t most = std::clamp(kDots / one, uint64_t{1}, std::max(blocks, uint64_t{1}));

@@ -88,7 +88,7 @@ struct DnnlScratch {
   uint64_t total() const { return x + w + scales + dots + sums; }
 };
 DnnlScratch DnnlScratchBytes(const DnnlStep& step);
-// Blocks whose dots one matmul gives: a divisor of k / 32, so that they take at most 64 KiB, or one.
+// Blocks whose dots one matmul gives: a divisor of k / 32, so that they take at most 256 KiB, or one.
 uint64_t DnnlDotBlocks(const DnnlStep& step);
 
 // Encoding of payloads. Decoding throws PlanError("WHERE: rule, values") for anything that isn't what encoding a value

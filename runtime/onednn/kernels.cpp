@@ -39,24 +39,28 @@ const NativeKernel kKernels[] = {
     {nullptr, nullptr, nullptr, 0, nullptr},
 };
 
-// A tile's columns for each k to out + k * stride.
+// Rows of k that are unpacked from one tile after another: what they fill stays in the first-level cache until its
+// lines are whole. A multiple of 32.
+constexpr uint64_t kChunkK = 64;
+
+// A tile's columns for each k in [begin, end) to out + k * stride; begin is a multiple of 32.
 template <Type T>
-void UnpackTile(const uint8_t* tile, int64_t k_end, float* out, int64_t stride) {
+INLINE void UnpackTile(const uint8_t* tile, int64_t begin, int64_t k_end, float* out, int64_t stride) {
   if constexpr (T == kF32) {
-    for (int64_t k = 0; k < k_end; ++k) {
+    for (int64_t k = begin; k < k_end; ++k) {
       Prefetch(tile + 64 * k + kPrefetchAhead);
       Store(out + k * stride, Load(reinterpret_cast<const float*>(tile) + 16 * k));
     }
   } else if constexpr (kIsFloat<T>) {
     F32x16 even, odd;
-    for (int64_t k = 0; k < k_end; k += 2) {
+    for (int64_t k = begin; k < k_end; k += 2) {
       Prefetch(tile + 32 * k + kPrefetchAhead);
       LoadPairs(tile + 32 * k, T, even, odd);
       Store(out + k * stride, InRowOrder<T>(even));
       if (k + 1 < k_end) Store(out + (k + 1) * stride, InRowOrder<T>(odd));
     }
   } else {
-    for (int64_t k = 0; k < k_end; k += 32) {
+    for (int64_t k = begin; k < k_end; k += 32) {
       const uint8_t* step = tile + k / 32 * StepBytes<T>();
       PrefetchStep(step, StepBytes<T>());
       ForCodes<T>(step, [&](int g, Codes w) {
@@ -97,6 +101,23 @@ void ForBlockType(uint32_t type, F f) {
     default: return f(TypeTag<kQ8_0>());
   }
 }
+template <class F>
+void ForType(uint32_t type, F f) {
+  switch (type) {
+    case kF32: return f(TypeTag<kF32>());
+    case kF16: return f(TypeTag<kF16>());
+    case kBF16: return f(TypeTag<kBF16>());
+    default: return ForBlockType(type, f);
+  }
+}
+
+// f(tile, first k, last k + 1), tiles inside chunks of k.
+template <class F>
+INLINE void ForChunks(uint64_t tiles, uint64_t k, F f) {
+  for (uint64_t begin = 0; begin < k; begin += kChunkK) {
+    for (uint64_t t = 0; t < tiles; ++t) f(t, begin, k - begin < kChunkK ? k : begin + kChunkK);
+  }
+}
 
 INLINE void StoreCodes(float* p, I32x16 v) { Store(p, ToFloat(v)); }
 INLINE void StoreCodes(int8_t* p, I32x16 v) {  // each in -128..127
@@ -110,20 +131,21 @@ void UnpackCodesOf(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64
   ForBlockType(type, [&]<Type T>(TypeTag<T>) {
     using B = Block<T>;
     const uint64_t stride = 16 * tiles;
-    for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
-      for (uint64_t first = 0; first < k; first += 32) {
-        const uint8_t* step = w + first / 32 * B::kBytes;
+    ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+      for (uint64_t first = begin; first < end; first += 32) {
+        const uint8_t* step = w + t * tile_stride + first / 32 * B::kBytes;
         PrefetchStep(step, B::kBytes);
+        Out* rows = out + 16 * t + first * stride;
         ForCodes<T>(step, [&](int g, Codes codes) {
 #pragma clang loop unroll(full)
           for (int i = 0; i < 4; ++i) {
             I32x16 code = B::kSigned ? SignedCodeOf(codes, i) : CodeOf(codes, i);
             if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
-            StoreCodes(out + (first + static_cast<uint64_t>(4 * g + i)) * stride, code);
+            StoreCodes(rows + static_cast<uint64_t>(4 * g + i) * stride, code);
           }
         });
       }
-    }
+    });
   });
 }
 
@@ -136,30 +158,25 @@ uint8_t* PlaceOf(const LlmcContext* c, uint32_t thread, uint32_t space, uint64_t
 }
 
 void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out) {
-  const int64_t stride = static_cast<int64_t>(16 * tiles), k_end = static_cast<int64_t>(k);
-  for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
-    switch (type) {
-      case kF32: UnpackTile<kF32>(w, k_end, out, stride); break;
-      case kF16: UnpackTile<kF16>(w, k_end, out, stride); break;
-      case kBF16: UnpackTile<kBF16>(w, k_end, out, stride); break;
-      case kQ4_0: UnpackTile<kQ4_0>(w, k_end, out, stride); break;
-      case kQ4_1: UnpackTile<kQ4_1>(w, k_end, out, stride); break;
-      case kQ5_0: UnpackTile<kQ5_0>(w, k_end, out, stride); break;
-      case kQ5_1: UnpackTile<kQ5_1>(w, k_end, out, stride); break;
-      default: UnpackTile<kQ8_0>(w, k_end, out, stride); break;
-    }
-  }
+  ForType(type, [&]<Type T>(TypeTag<T>) {
+    ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+      UnpackTile<T>(w + t * tile_stride, static_cast<int64_t>(begin), static_cast<int64_t>(end), out + 16 * t,
+                    static_cast<int64_t>(16 * tiles));
+    });
+  });
 }
 
 void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, uint16_t* out) {
-  for (uint64_t t = 0; t < tiles; ++t, w += tile_stride, out += 16) {
-    for (uint64_t i = 0; i < k; i += 2) {
-      Prefetch(w + 32 * i + kPrefetchAhead);
-      const Codes pairs = LoadCodes(w + 32 * i);
-      StoreLow16(out + 16 * tiles * i, And({pairs.a, pairs.b}, 0xffff));
-      if (i + 1 < k) StoreLow16(out + 16 * tiles * (i + 1), ShiftRight({pairs.a, pairs.b}, 16));
+  ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+    const uint8_t* tile = w + t * tile_stride;
+    for (uint64_t i = begin; i < end; i += 2) {
+      Prefetch(tile + 32 * i + kPrefetchAhead);
+      const Codes pairs = LoadCodes(tile + 32 * i);
+      uint16_t* row = out + 16 * (tiles * i + t);
+      StoreLow16(row, And({pairs.a, pairs.b}, 0xffff));
+      if (i + 1 < end) StoreLow16(row + 16 * tiles, ShiftRight({pairs.a, pairs.b}, 16));
     }
-  }
+  });
 }
 
 void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out) {

@@ -5,6 +5,10 @@
 // are kept as the C interface's array, which execution needs anyway; the C++ one builds a hash table for each call.
 #include "runtime/onednn/primitives.h"
 
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 namespace llmc::onednn {
 namespace {
 
@@ -62,6 +66,26 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
   }
   made.shape_ = shape;
   return made;
+}
+
+void Matmul::WarmUp() const {
+  constexpr size_t kAlign = 64;
+  const int64_t most = shape_.batch == 1 ? 8 : std::min(int64_t{8}, shape_.batch_stride / shape_.out_stride);
+  for (const int64_t rows : {int64_t{1}, most}) {
+    uint8_t* at[5];
+    const size_t sizes[] = {XOf(shape_, rows).get_size(), WOf(shape_).get_size(), BiasOf(shape_).get_size(),
+                            OutOf(shape_, rows).get_size(), scratchpad_.get_size()};
+    size_t all = kAlign;
+    for (const size_t size : sizes) all += (size + kAlign) / kAlign * kAlign;
+    std::vector<uint8_t> bytes(all);
+    uint8_t* next = bytes.data() + (kAlign - reinterpret_cast<uintptr_t>(bytes.data()) % kAlign);
+    for (size_t i = 0; i < std::size(sizes); ++i) {
+      at[i] = next;
+      next += sizes[i] / kAlign * kAlign + (sizes[i] % kAlign != 0 ? kAlign : 0);
+    }
+    MatmulCall(*this, rows, at[4])
+        .Run(dnnl::stream(Engine()), at[0], at[1], reinterpret_cast<const float*>(at[2]), at[3]);
+  }
 }
 
 std::string Matmul::Describe() const {

@@ -38,6 +38,8 @@ class Matmul {
 
   const MatmulShape& shape() const { return shape_; }
   uint64_t scratchpad_bytes() const { return scratchpad_.get_size(); }
+  // Runs it on zeros, of one row and of several: oneDNN generates its code at the first execution. Throws dnnl::error.
+  void WarmUp() const;
   // "f32 [*, 576] x [576, 48] + bias, swish: gemm:jit"
   std::string Describe() const;
 

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   const bool brief = argc > 1 && std::string_view(argv[1]) == "--short";
   constexpr uint32_t kF32 = 0, kF16 = 1, kBf16 = 2, kQ4_1 = 5, kQ8_0 = 8, kA8 = 9;
   std::printf("%s\n", llmc_onednn_library()->version);
-  for (const uint32_t rows : {512u, 16u, 1u}) {
+  for (const uint32_t rows : {256u, 16u, 1u}) {
     for (const uint32_t tiles : {1u, 3u, 6u, 12u, 24u}) {
       if (brief && (rows == 16 || tiles != 6)) continue;
       Measure("f32 x f32", kF32, kF32, DnnlCompute::F32, rows, tiles);

@@ -93,10 +93,10 @@ TEST(Steps, DotsOfBlocksFitTheCache) {
   DnnlStep step = Gated();
   step.k = 18 * 32;
   EXPECT_EQ(DnnlDotBlocks(step), 18u);  // 1 KiB each
-  step.max_rows = 50;                   // 6.25 KiB: 10 would fit, 9 divide 18
+  step.max_rows = 200;                  // 25 KiB: 10 would fit, 9 divide 18
   EXPECT_EQ(DnnlDotBlocks(step), 9u);
-  step.max_rows = 512;
-  EXPECT_EQ(DnnlDotBlocks(step), 1u);
+  step.max_rows = 512;  // 64 KiB: 4 would fit, 3 divide 18
+  EXPECT_EQ(DnnlDotBlocks(step), 3u);
   step.max_rows = 65536;
   EXPECT_EQ(DnnlDotBlocks(step), 1u);
 }
