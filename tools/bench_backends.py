@@ -3,7 +3,7 @@
 
     tools/bench_backends.py MODEL.gguf [MODEL.gguf:bf16 ...] [--build build/release] [--rounds 5] [--threads 1,2]
 
-MODEL:bf16 compiles with --activations bf16. Plans are measured alternately, medians of the rounds, tokens per second.
+MODEL:bf16 compiles with --activations bf16. Plans are for this machine (--target-cpu native). They are measured alternately, medians of the rounds, tokens per second.
 Checks the table of costs behind `--backend auto` (backends/onednn/costs.cpp): exit status 1 when auto is more than 10 %
 slower than the better of the two. Needs no packages, and a machine that nobody else uses.
 """
@@ -75,7 +75,7 @@ def main():
         with tempfile.TemporaryDirectory(dir=options.build) as folder:
             plans = {backend: pathlib.Path(folder) / f"{backend}.plan" for backend in BACKENDS}
             for backend, plan in plans.items():
-                _, errors = run([compiler, "compile", model, "-o", plan, "--backend", backend, "--remarks", *flags])
+                _, errors = run([compiler, "compile", model, "-o", plan, "--backend", backend, "--remarks", "--target-cpu", "native", *flags])
                 chosen = choices(errors)
             for threads in options.threads.split(","):
                 rates = measure(options, plans, threads)

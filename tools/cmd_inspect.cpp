@@ -42,8 +42,10 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
   pipeline.stop_after = pass;
   const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
   const AttrValue* target = last.options.Find("target");
-  const auto* name = target == nullptr ? nullptr : std::get_if<std::string>(target);
-  RunPipeline(module, ContextFor(plan.manifest().backend, name == nullptr ? "" : *name), pipeline);
+  const auto* names = target == nullptr ? nullptr : std::get_if<std::vector<Dim>>(target);
+  std::string targets;
+  for (size_t i = 0; names != nullptr && i < names->size(); ++i) targets += (i == 0 ? "" : ",") + (*names)[i].symbol;
+  RunPipeline(module, ContextFor(plan.manifest().backend, targets), pipeline);
   WriteText("-", Print(module));
 }
 

@@ -10,6 +10,7 @@ namespace llmc {
 PassContext ContextFor(const std::string& backend, const std::string& targets) {
   PassContext context;
   context.backend = backend;
+  context.targets = targets;
   context.kernels.fused = FusedKernels();
   context.onednn.fused = OnednnFusedKernels();
   context.onednn.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {

@@ -11,8 +11,9 @@ struct CostEstimate {
   std::string reason;   // both estimates, in words
 };
 
-// By the matrices of a function at its largest number of rows, on one core of a CPU of the best of `targets`
-// (comma-separated names). tools/bench_backends.py measures whether the choice is right.
+// By the matrices of a function at its largest number of rows, for `targets` (comma-separated names, as on the command
+// line). "native" is this machine's CPU; any other name promises AVX2 and no more, so there oneDNN is chosen only where
+// it loses nothing without AVX-512 and wins with it. tools/bench_backends.py measures whether the choice is right.
 CostEstimate EstimateCosts(const Module& module, const Func& func, const std::string& targets);
 
 }  // namespace llmc

@@ -74,6 +74,7 @@ std::string RunCase(const Case& test, const std::string& file) {
   if (Directive(test.input, "kernels") != "none") context.kernels = test::TestKernels();
   context.onednn = test::TestOnednn();
   context.choose = test::TestChoice;
+  context.targets = "x86-64-v3";
   if (const std::string backend = Directive(test.input, "backend"); !backend.empty()) context.backend = backend;
   context.remark = [&](const Diag& diag) { result += "# remark: " + diag.message + "\n"; };
   PipelineOptions options;
