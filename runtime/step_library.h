@@ -50,6 +50,8 @@ class StepProgram {
   }
   uint64_t scratchpad_bytes() const { return scratchpad_bytes_; }  // per thread, a multiple of 64
   uint64_t primitives() const { return library_->table().primitives(program_); }
+  // A primitive in words, with the name of its implementation.
+  std::string Describe(uint64_t primitive) const { return library_->table().describe(program_, primitive); }
   std::string version() const { return library_->table().version; }  // "oneDNN 2.6.3"
   const std::string& path() const { return library_->path(); }
   double milliseconds() const { return milliseconds_; }  // that making the primitives took

@@ -193,6 +193,7 @@ TEST_P(OpSuite, AgreesWithTheInterpreter) {
     request.weights = weights.get();
     request.backend = backend;
     const Executable executable = FromMemory(std::make_shared<MemoryPlan>(request));
+    ExpectNoReference(executable);
     std::vector<float> first;
     for (const uint32_t threads : {1U, 2U, 3U}) {
       const std::vector<float> rows = RunAll(executable, tokens, threads);

@@ -51,6 +51,7 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
     GTEST_SKIP() << "on the list of what onednn can't do";
   const Golden golden = ReadGoldenAt(folder);
   const Executable executable = Compile(backend, folder);
+  ExpectNoReference(executable);
   std::vector<float> first;
   for (uint32_t threads : {1U, 2U}) {
     const std::unique_ptr<Session> session = Open(executable, threads);
