@@ -215,26 +215,43 @@ void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out) {
   }
 }
 
-template <bool kInts>
-static void AddBlocksOf(const BlockSums& s) {
-  const int64_t k = static_cast<int64_t>(s.k);
-  for (uint64_t r = 0; r < s.rows; ++r) {
-    const A8 x = A8Row(s.x + r * A8Stride(s.k), k);
-    float* sums = s.sums + r * s.width;
-    for (uint64_t c = 0; c < s.width; c += 16) {
-      F32x16 v = s.first == 0 ? Zero() : Load(sums + c);
-      for (uint64_t i = 0; i < s.blocks; ++i) {
-        const uint64_t b = s.first + i, at = i * s.batch_stride + r * s.width + c, scale = b * s.width + c;
-        if (s.m != nullptr) v = Fma(Load(s.m + scale), Splat(x.s[b]), v);
+// R rows from row `r` on.
+template <bool kInts, bool kMin, int R>
+INLINE void AddRows(const BlockSums& s, uint64_t r) {
+  A8 x[R];
+  for (int i = 0; i < R; ++i)
+    x[i] = A8Row(s.x + (r + static_cast<uint64_t>(i)) * A8Stride(s.k), static_cast<int64_t>(s.k));
+  for (uint64_t c = 0; c < s.width; c += 16) {
+    F32x16 v[R];
+    float* sums = s.sums + r * s.width + c;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < R; ++i) v[i] = s.first == 0 ? Zero() : Load(sums + static_cast<uint64_t>(i) * s.width);
+    for (uint64_t n = 0; n < s.blocks; ++n) {
+      const uint64_t b = s.first + n, scale = b * s.width + c;
+      const F32x16 d = Load(s.d + scale);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < R; ++i) {
+        const uint64_t at = n * s.batch_stride + (r + static_cast<uint64_t>(i)) * s.width + c;
+        if constexpr (kMin) v[i] = Fma(Load(s.m + scale), Splat(x[i].s[b]), v[i]);
         const F32x16 dot = kInts ? ToFloat(LoadInt(static_cast<const uint32_t*>(s.dots) + at))
                                  : Load(static_cast<const float*>(s.dots) + at);
-        v = Fma(Mul(Load(s.d + scale), Splat(x.d[b])), dot, v);
+        v[i] = Fma(Mul(d, Splat(x[i].d[b])), dot, v[i]);
       }
-      Store(sums + c, v);
     }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < R; ++i) Store(sums + static_cast<uint64_t>(i) * s.width, v[i]);
   }
 }
-void AddBlocks(const BlockSums& s) { s.ints ? AddBlocksOf<true>(s) : AddBlocksOf<false>(s); }
+template <bool kInts, bool kMin>
+static void AddBlocksOf(const BlockSums& s) {
+  uint64_t r = 0;
+  for (; r + 4 <= s.rows; r += 4) AddRows<kInts, kMin, 4>(s, r);
+  for (; r < s.rows; ++r) AddRows<kInts, kMin, 1>(s, r);
+}
+void AddBlocks(const BlockSums& s) {
+  if (s.ints) return s.m != nullptr ? AddBlocksOf<true, true>(s) : AddBlocksOf<true, false>(s);
+  s.m != nullptr ? AddBlocksOf<false, true>(s) : AddBlocksOf<false, false>(s);
+}
 
 void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const float* residual, uint64_t rows,
                 uint64_t width, uint64_t out_stride, float* out) {
