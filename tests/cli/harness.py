@@ -9,8 +9,10 @@ import unittest
 
 LLMC = os.environ["LLMC"]
 LLMC_RUN = os.environ["LLMC_RUN"]
+ONEDNN = os.environ.get("LLMC_ONEDNN_BUILT", "")  # libllmc_onednn.so; empty in a build without it
 SOURCE = pathlib.Path(os.environ["LLMC_SOURCE_DIR"])
 GOLDEN = SOURCE / "tests" / "data" / "golden"
+GGUF = SOURCE / "tests" / "data" / "golden-gguf"
 TINY = SOURCE / "tests" / "data" / "tiny-qwen3"
 
 
@@ -28,6 +30,11 @@ def npy(path):
     assert header["descr"] == "<f4" and not header["fortran_order"], header
     values = array.array("f", data[10 + size:])
     return values, header["shape"]
+
+
+def nmse(a, b):
+    """Of two rows of logits; b is the oracle's."""
+    return sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / sum(y * y for y in b)
 
 
 class CliTest(unittest.TestCase):
@@ -49,7 +56,7 @@ class CliTest(unittest.TestCase):
             self.assertIn(word, result.stderr, text)
         return result
 
-    def compile(self, model, name="m.plan", *flags):
+    def compile(self, model, name="m.plan", *flags, **options):
         plan = self.folder / name
-        self.ok(LLMC, "compile", model, "-o", plan, *flags)
+        self.ok(LLMC, "compile", model, "-o", plan, *flags, **options)
         return plan
