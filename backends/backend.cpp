@@ -33,10 +33,15 @@ const std::vector<std::string>& BackendNames() {
 void CheckBackend(std::string_view name) {
   const std::vector<std::string>& names = BackendNames();
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  if (name == "llvm" || name == "onednn" || name == "auto") {
-    const std::string_view lacks = name == "llvm"     ? "LLVM (Debian's llvm-19-dev, clang-19, liblld-19-dev)"
-                                   : name == "onednn" ? "oneDNN (Debian's libdnnl-dev)"
-                                                      : "LLVM and oneDNN (Debian's llvm-19-dev and libdnnl-dev)";
+  std::string lacks;
+#ifndef LLMC_WITH_LLVM
+  if (name == "llvm" || name == "auto") lacks = "LLVM (Debian's llvm-19-dev, clang-19, liblld-19-dev)";
+#endif
+#ifndef LLMC_WITH_ONEDNN
+  if (name == "onednn" || name == "auto")
+    lacks += (lacks.empty() ? "" : " and ") + std::string("oneDNN (Debian's libdnnl-dev)");
+#endif
+  if (!lacks.empty()) {
     throw UsageError(fmt::format("backend {} is not in this build of llmc, which was made without {}; there is {}",
                                  name, lacks, fmt::join(names, ", ")));
   }

@@ -168,9 +168,9 @@ std::vector<Target> Targets(const PlanRequest& request) {
 }
 
 // Adds targets to the manifest; returns their code, in order.
-std::vector<std::string> CompileTargets(const PlanRequest& request, const Program& program, Manifest& manifest) {
+std::vector<std::string> CompileTargets(const PlanRequest& request, const std::vector<Target>& targets,
+                                        const Program& program, Manifest& manifest) {
   std::vector<std::string> code;
-  const std::vector<Target> targets = Targets(request);
   for (const Target& target : targets) {
     Report(request, "code", static_cast<double>(code.size()) / static_cast<double>(targets.size()));
     CodeBlob blob = LinkObject(CompileObject(program, target, request.jobs));
@@ -214,7 +214,8 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   std::vector<std::string> code;
   const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  if (!code_phases.phases.empty()) code = CompileTargets(request, code_phases, manifest);
+  const std::vector<Target> targets = Targets(request);  // a wrong name is an error even where nothing is code
+  if (!code_phases.phases.empty()) code = CompileTargets(request, targets, code_phases, manifest);
 #endif
   std::vector<uint64_t> code_sizes;
   code_sizes.reserve(code.size());

@@ -4,9 +4,10 @@
 // auto` asks the backends' table of costs for each (backends/onednn/costs.cpp), and each choice is a remark.
 //
 // Needs:    specialize-phases (phases are chosen apart), pack-weights (types and shapes are final).
-// Leaves:   options `backend` (as asked for: onednn or auto), `onednn` and, for auto, `target`. Nothing for llvm and
-// reference. Why here: plan-schedule cuts matrices into slices and places scratch for oneDNN alone. Skips:    a module
-// that says `backend` already.
+// Leaves:   options `backend` (as asked for: onednn or auto), `onednn` and, for auto, `target`; nothing for llvm and
+//           reference.
+// Why here: plan-schedule cuts matrices into slices and places scratch for oneDNN alone.
+// Skips:    a module that says `backend` already.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -27,7 +27,7 @@ struct CompileFlags {
   int jobs = 0;  // 0: the CPUs this process may use
   // Which options were given on the command line, for contradictions with --from.
   bool context_given = false, chunk_given = false, kv_type_given = false, activations_given = false,
-       quantize_given = false, backend_given = false;
+       quantize_given = false, backend_given = false, target_given = false;
   std::string compiling;  // an option that was given and means nothing to a plan that exists; empty: none
 };
 

@@ -57,7 +57,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
   request.module = &model.module;
   request.weights = model.weights.get();
   request.backend = lowered.backend;
-  request.targets = flags.target_cpu;
+  request.targets = lowered.targets;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
   request.build_id = FrontendBuildId();

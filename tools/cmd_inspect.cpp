@@ -41,11 +41,7 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
                                  fmt::join(pipeline.passes, ", ")));
   pipeline.stop_after = pass;
   const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
-  const AttrValue* target = last.options.Find("target");
-  const auto* names = target == nullptr ? nullptr : std::get_if<std::vector<Dim>>(target);
-  std::string targets;
-  for (size_t i = 0; names != nullptr && i < names->size(); ++i) targets += (i == 0 ? "" : ",") + (*names)[i].symbol;
-  RunPipeline(module, ContextFor(plan.manifest().backend, targets), pipeline);
+  RunPipeline(module, ContextFor(plan.manifest().backend, TargetsOf(last)), pipeline);
   WriteText("-", Print(module));
 }
 

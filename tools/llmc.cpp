@@ -81,6 +81,7 @@ void NoteGiven(const CLI::App& app, CompileFlags& flags) {
   flags.activations_given = app.count("--activations") > 0;
   flags.quantize_given = app.count("--quantize") > 0;
   flags.backend_given = app.count("--backend") > 0;
+  flags.target_given = app.count("--target-cpu") > 0;
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name.starts_with("-") && name != "--context" && name != "--chunk")

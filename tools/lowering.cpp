@@ -58,6 +58,34 @@ std::string Said(const AttrValue* value) {
   return number == nullptr ? "of another kind" : std::to_string(*number);
 }
 
+bool HasRun(const Module& module, const std::string& pass) {
+  const AttrValue* list = module.options.Find("passes");
+  const auto* ran = list == nullptr ? nullptr : std::get_if<std::vector<Dim>>(list);
+  return ran != nullptr && std::find(ran->begin(), ran->end(), Dim(pass)) != ran->end();
+}
+
+// select-backend's options agree: `backend` is onednn or auto, and `onednn` lists functions of the module, all of them
+// for onednn.
+void CheckSelection(const Module& module, const std::string& file) {
+  const auto fail = [&](const std::string& rule) { Fail(DiagKind::BadAttribute, {file, "1"}, rule); };
+  const AttrValue *backend = module.options.Find("backend"), *onednn = module.options.Find("onednn");
+  if (backend == nullptr && onednn == nullptr) return;
+  if (!HasRun(module, "select-backend")) fail("the module has select-backend's options, and the pass has not run");
+  const std::string name = Said(backend);
+  if (name != "onednn" && name != "auto")
+    fail(fmt::format("the module's option backend is {}; with select-backend's choice it is onednn or auto", name));
+  const auto* listed = onednn == nullptr ? nullptr : std::get_if<std::vector<Dim>>(onednn);
+  if (onednn != nullptr && listed == nullptr)
+    fail(fmt::format("the module's option onednn is {}; it is a list of functions", Said(onednn)));
+  size_t functions = 0;
+  for (const Func& func : module.funcs) functions += RunsOnOnednn(module, func) ? 1 : 0;
+  if (functions != (listed == nullptr ? 0 : listed->size()))
+    fail("the module's option onednn lists what is no function, or one twice");
+  if (name == "onednn" && functions != module.funcs.size())
+    fail(fmt::format("the module's option backend is onednn, and onednn lists {} of {} functions", functions,
+                     module.funcs.size()));
+}
+
 // The module of --from. Its option `after` says where in the pipeline it stands.
 Module ReadModule(const std::string& file) {
   Module module = Parse(ReadText(file), file);
@@ -67,6 +95,7 @@ Module ReadModule(const std::string& file) {
   if (after == nullptr || (*after != "import" && FindPass(*after) == nullptr))
     Fail(DiagKind::BadAttribute, {file, "1"},
          fmt::format("the module's option after is {}; it names a pass, or import", Said(option)));
+  CheckSelection(module, file);
   return module;
 }
 
@@ -133,10 +162,7 @@ std::string BackendOf(const Module& module, const CompileFlags& flags) {
   if (flags.from.empty()) return flags.backend;
   const AttrValue* option = module.options.Find("backend");
   const auto* chosen = option == nullptr ? nullptr : std::get_if<std::string>(option);
-  const AttrValue* list = module.options.Find("passes");
-  const auto* ran = list == nullptr ? nullptr : std::get_if<std::vector<Dim>>(list);
-  const bool behind = ran != nullptr && std::find(ran->begin(), ran->end(), Dim("select-backend")) != ran->end();
-  if (!behind) return flags.backend;
+  if (!HasRun(module, "select-backend")) return flags.backend;
   const std::string has = chosen != nullptr ? *chosen : "llvm";
   const bool plain = has == "llvm" && flags.backend == "reference";  // one IR for both
   if (flags.backend_given && flags.backend != has && !plain)
@@ -144,13 +170,18 @@ std::string BackendOf(const Module& module, const CompileFlags& flags) {
   return flags.backend_given ? flags.backend : has;
 }
 
+// The targets that the passes choose for, the same way: auto has recorded them.
+std::string TargetsFor(const Module& module, const CompileFlags& flags) {
+  const std::string has = flags.from.empty() ? "" : TargetsOf(module);
+  if (flags.target_given && !has.empty() && flags.target_cpu != has)
+    throw UsageError(fmt::format("--target-cpu {} contradicts {}, which is for {}", flags.target_cpu, flags.from, has));
+  return has.empty() ? flags.target_cpu : has;
+}
+
 // What the command line leaves out has not run; where it stops is still ahead, or where the module stands.
 void CheckPassesLeft(const Module& module, const CompileFlags& flags, const std::vector<std::string>& left) {
-  std::vector<Dim> ran;
-  if (const AttrValue* list = module.options.Find("passes"))
-    if (const auto* names = std::get_if<std::vector<Dim>>(list)) ran = *names;
   for (const std::string& pass : flags.disable_pass)
-    if (std::find(ran.begin(), ran.end(), Dim(pass)) != ran.end())
+    if (HasRun(module, pass))
       throw UsageError(fmt::format("--disable-pass {} contradicts {}, where it has run", pass, flags.from));
   const std::string& stop = flags.stop_after;
   const bool known = stop == "import" || FindPass(stop) != nullptr;
@@ -248,6 +279,7 @@ Lowered Lower(const CompileFlags& given) {
 
   lowered.backend = BackendOf(module, flags);
   CheckBackend(lowered.backend);
+  lowered.targets = TargetsFor(module, flags);
   PipelineOptions pipeline;
   pipeline.file = flags.from.empty() ? flags.model.model : flags.from;
   pipeline.disabled.insert(flags.disable_pass.begin(), flags.disable_pass.end());
@@ -281,7 +313,7 @@ Lowered Lower(const CompileFlags& given) {
     if (check) check->After(pass, now);
   };
   const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
-  PassContext context = ContextFor(lowered.backend, flags.target_cpu);
+  PassContext context = ContextFor(lowered.backend, lowered.targets);
   if (flags.remarks) context.remark = PrintDiag;
   if (!stands && !pipeline.passes.empty()) RunPipeline(module, context, pipeline);
   lowered.stopped = !flags.stop_after.empty();

@@ -10,6 +10,7 @@ struct Lowered {
   Model model;              // model.module is the scheduled module
   std::string import_text;  // the IR after import
   std::string backend;      // asked for, here or in the module of --from
+  std::string targets;      // the same
   bool stopped = false;     // --stop-after: the pipeline did not run to its end
 };
 

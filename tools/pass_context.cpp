@@ -24,4 +24,12 @@ PassContext ContextFor(const std::string& backend, const std::string& targets) {
   return context;
 }
 
+std::string TargetsOf(const Module& module) {
+  const AttrValue* option = module.options.Find("target");
+  const auto* names = option == nullptr ? nullptr : std::get_if<std::vector<Dim>>(option);
+  std::string targets;
+  for (size_t i = 0; names != nullptr && i < names->size(); ++i) targets += (i == 0 ? "" : ",") + (*names)[i].symbol;
+  return targets;
+}
+
 }  // namespace llmc

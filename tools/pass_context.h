@@ -10,4 +10,7 @@ namespace llmc {
 // `backend` and `targets` as on llmc's command line.
 PassContext ContextFor(const std::string& backend, const std::string& targets = "x86-64-v3");
 
+// The module's option `target` (auto chose for it), as on the command line; empty if there is none.
+std::string TargetsOf(const Module& module);
+
 }  // namespace llmc
