@@ -270,6 +270,7 @@ MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl
   impl_->manifest = ManifestOf(request, program);
   const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
+  Targets(request);  // as in a plan, a wrong name is an error; the code is for this CPU whatever they say
   if (!code_phases.phases.empty()) {
     const Target target = TargetFromName("native");
     impl_->manifest.targets.push_back({target.name, target.features, {}, {}});

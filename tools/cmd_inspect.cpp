@@ -41,7 +41,12 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
                                  fmt::join(pipeline.passes, ", ")));
   pipeline.stop_after = pass;
   const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
-  RunPipeline(module, ContextFor(plan.manifest().backend, TargetsOf(last)), pipeline);
+  PassContext context = ContextFor(plan.manifest().backend, TargetsOf(last));
+  // What auto chose, it chose on another CPU perhaps, and by another llmc's table.
+  context.choose = [&last](const Module&, const Func& func) {
+    return BackendChoice{RunsOnOnednn(last, func), "as in the plan"};
+  };
+  RunPipeline(module, context, pipeline);
   WriteText("-", Print(module));
 }
 

@@ -222,6 +222,16 @@ class Plans(OnednnTest):
         result = self.ok(LLMC, "compile", TINY, "--backend", "onednn", "--remarks", "-o", self.folder / "m.plan")
         self.assertEqual(re.findall(CHOICE, result.stderr), [(name, "onednn", "asked for") for name in ("prefill", "decode", "score")])
 
+    def test_inspect_shows_what_the_plan_has_and_not_what_auto_would_choose_here(self):
+        ir, plan = self.folder / "chosen.ir", self.folder / "m.plan"
+        self.ok(LLMC, "compile", TINY, "--backend", "auto", "--activations", "bf16", "--stop-after", "select-backend", "-o", ir)
+        self.assertIn("onednn = [prefill]", ir.read_text())
+        ir.write_text(ir.read_text().replace("onednn = [prefill]", "onednn = [decode, score]"))
+        self.compile(TINY, "m.plan", "--from", ir)
+        self.assertEqual(self.ok(LLMC, "inspect", plan, "--ir", "select-backend").stdout, ir.read_text())
+        self.assertEqual(self.ok(LLMC, "inspect", plan, "--ir", "plan-memory").stdout, self.ok(LLMC, "inspect", plan, "--ir").stdout)
+        self.assertIn("self-test passed", self.ok(LLMC_RUN, plan, "--selftest", "-t", 2).stdout)
+
     def test_a_damaged_plan_fails(self):
         plan = self.folder / "m.plan"
         shutil.copy(self.plan("onednn", TINY), plan)
@@ -256,6 +266,7 @@ class Plans(OnednnTest):
     def test_targets_are_checked_although_there_is_no_code(self):
         for backend in ("onednn", "auto", "llvm"):
             self.fails(2, LLMC, "compile", TINY, "--backend", backend, "--target-cpu", "pentium", "-o", self.folder / "x.plan", says="pentium")
+            self.fails(2, LLMC, "run", TINY, "--backend", backend, "--target-cpu", "pentium", "-p", "a", says="pentium")
         self.assertEqual(self.compile(TINY, "a.plan", "--backend", "onednn", "--target-cpu", "native").read_bytes(), self.plan("onednn", TINY).read_bytes())
 
 
