@@ -35,8 +35,10 @@ struct KernelStep {
 //
 // The columns of each part are cut into slices of 16 * slice_tiles (the part's last one may be narrower); slice widths
 // come from the plan, so neither they nor the bits depend on the number of threads: thread t of T takes slices
-// S*t/T .. S*(t+1)/T, parts one after another. For a slice a thread unpacks the weights from tiles16 (ir/layout.h) into
-// its scratch, as [k, width] of `compute`'s type, and calls one matmul per part with its post-ops.
+// S*t/T .. S*(t+1)/T, parts one after another; of interleaved parts the same slices of both, so that what is divided
+// over tiles with the same grain (ir/README.md, S3) reads a thread's own columns. For a slice a thread unpacks the
+// weights from tiles16 (ir/layout.h) into its scratch, as [k, width] of `compute`'s type, and calls one matmul per part
+// with its post-ops.
 enum class DnnlCompute : uint32_t {
   F32 = 1,     // x f32, w as f32
   Bf16 = 2,    // x f32 and w hold bf16 values: bf16 products, f32 sums
@@ -46,13 +48,12 @@ enum class DnnlCompute : uint32_t {
 enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
 struct DnnlStep {
   DnnlCompute compute = DnnlCompute::F32;
-  bool one_row = false;   // rows = 1, else the call's, up to max_rows
-  uint32_t max_rows = 1;  // of the phase, 1 with one_row: what scratch is sized for
-  uint32_t x_type = 0;    // DType's value (ir/dtypes.def): f32 or a8
-  uint32_t w_type = 0;    // DType's value: any weight type
-  PlanPlace x;            // [rows, k], dense
-  uint64_t w = 0;  // tiles16 in the weight section, at a multiple of 32; parts one after another (interleave: tiles
-                   // alternate)
+  bool one_row = false;          // rows = 1, else the call's, up to max_rows
+  uint32_t max_rows = 1;         // of the phase, 1 with one_row: what scratch is sized for
+  uint32_t x_type = 0;           // DType's value (ir/dtypes.def): f32 or a8
+  uint32_t w_type = 0;           // DType's value: any weight type
+  PlanPlace x;                   // [rows, k], dense
+  uint64_t w = 0;                // tiles16 in the weight section, at a multiple of 32; parts one after another
   std::optional<uint64_t> bias;  // f32[sum of n] in the weight section
   uint64_t k = 0;
   struct Part {
@@ -77,9 +78,8 @@ uint64_t PlanTileBytes(uint32_t w_type, uint64_t k);
 
 // What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64; W = 16 * slice_tiles.
 //   x       [max_rows, k] of compute's type (Blocks: the codes as f32), unless compute is F32
-//   w       [k, W] of compute's type (Blocks: the codes as f32), unless w is f32, compute F32 and slice_tiles 1, where
-//   a
-//           tile is that matrix already
+//   w       [k, W] of compute's type (Blocks: the codes as f32), unless w is f32, compute F32 and slice_tiles 1:
+//           there a tile is that matrix already
 //   scales  Blocks: f32[2, k / 32, W], d and m
 //   dots    Blocks: f32[dot_blocks, max_rows, W]
 //   sums    gated: f32[max_rows, W], the gate's; Blocks: the sums, gated: f32[2, max_rows, W]

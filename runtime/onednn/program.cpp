@@ -213,9 +213,7 @@ void Program::RunProduct(const Product& product, const LlmcContext& c, uint32_t 
   const DnnlStep& step = product.step;
   if (!step.one_row && c.rows > step.max_rows)
     throw PlanError(std::to_string(c.rows) + " rows in a step made for " + std::to_string(step.max_rows));
-  uint64_t slices = 0;
-  for (const DnnlStep::Part& part : step.parts) slices += SlicesOf(step, part.n);
-  const uint64_t begin = slices * thread / threads, end = slices * (thread + 1) / threads;
+  const uint64_t units = UnitsOf(step), begin = units * thread / threads, end = units * (thread + 1) / threads;
   if (step.compute == DnnlCompute::Blocks)
     return RunBlocks(product, c, thread, begin, end, scratchpad + widened_bytes_);
   Share(product, c, thread, scratchpad, scratchpad + widened_bytes_).Run(begin, end);

@@ -14,9 +14,26 @@ inline uint64_t TilesOf(uint64_t n) { return (n + kTile - 1) / kTile; }
 inline uint64_t SliceColumns(const DnnlStep& step) { return kTile * step.slice_tiles; }
 inline uint64_t SlicesOf(const DnnlStep& step, uint64_t n) { return (n + SliceColumns(step) - 1) / SliceColumns(step); }
 
-// f(part, first column, columns) for slices begin .. end - 1, the parts' slices being counted one after another.
+inline bool IsPaired(const DnnlStep& step) { return step.interleave && step.parts.size() == 2; }
+
+// What the threads share out: the parts' slices, counted one after another; of interleaved parts pairs of slices.
+inline uint64_t UnitsOf(const DnnlStep& step) {
+  if (IsPaired(step)) return SlicesOf(step, step.parts[0].n);
+  uint64_t units = 0;
+  for (const DnnlStep::Part& part : step.parts) units += SlicesOf(step, part.n);
+  return units;
+}
+
+// f(part, first column, columns) for the slices of units begin .. end - 1.
 template <class F>
 void ForSlices(const DnnlStep& step, uint64_t begin, uint64_t end, F f) {
+  if (IsPaired(step)) {
+    for (uint64_t s = begin; s < end; ++s) {
+      const uint64_t column = s * SliceColumns(step);
+      for (size_t p = 0; p < 2; ++p) f(p, column, std::min(SliceColumns(step), step.parts[p].n - column));
+    }
+    return;
+  }
   uint64_t first = 0;
   for (size_t p = 0; p < step.parts.size(); ++p) {
     const uint64_t n = step.parts[p].n, slices = SlicesOf(step, n);

@@ -1,7 +1,7 @@
 // dnnl steps of every form against sums in double precision over the dequantised values: the products differ from them
 // by f32 rounding alone. Those of a8 activations are the scalar reference's to the bit (ir/README.md, Numerics). The
-// bits don't depend on the number of threads, nothing outside the outputs and the scratch is
-// written, no primitive is oneDNN's reference code, and no thread is started.
+// bits don't depend on the number of threads, nothing outside the outputs and the scratch is written, no primitive is
+// oneDNN's reference code, and no thread is started.
 #include <cmath>
 #include <random>
 
@@ -384,6 +384,44 @@ TEST(DnnlStep, Bf16ProductsSayHowTheyAreMade) {
     ASSERT_EQ(text.substr(0, 11), "bf16 as f32");
   } else {
     ASSERT_EQ(text.substr(0, 4), "bf16");
+  }
+}
+
+// Of interleaved parts a thread computes the same columns: the IR's rules let an op that is divided like them read its
+// own in the same step.
+TEST(DnnlStep, InterleavedPartsAreSharedOutInPairs) {
+  for (const bool a8 : {false, true}) {
+    constexpr uint64_t kN = 72, kMine = 32;  // thread 0 of 2: the first two of five slices
+    DnnlStep step;
+    step.compute = a8 ? DnnlCompute::Blocks : DnnlCompute::F32;
+    step.x_type = static_cast<uint32_t>(a8 ? kernels::kA8 : kernels::kF32);
+    step.w_type = static_cast<uint32_t>(kernels::kQ8_0);
+    step.k = 32;
+    step.interleave = true;
+    Space weights, shared, scratch;
+    step.x = {PlanSpace::Shared, shared.Put(std::vector<uint8_t>(step.k * sizeof(float)))};
+    step.w = weights.Put(std::vector<uint8_t>(10 * PlanTileBytes(step.w_type, step.k)));
+    for (int p = 0; p < 2; ++p) step.parts.push_back({kN, {PlanSpace::Shared, shared.Put(std::vector<float>(kN, 1))}});
+    step.scratch_bytes = DnnlScratchBytes(step).total();
+    step.scratch = {PlanSpace::Private, scratch.Reserve(step.scratch_bytes)};
+    TestProgram program;
+    program.Add(step);
+    ASSERT_EQ(program.Create(), "");
+    weights.Reset();
+    shared.Reset();
+    scratch.Reset();
+    LlmcContext c{};
+    c.weights = weights.data();
+    c.shared = shared.data();
+    c.scratch = scratch.data();
+    c.rows = 1;
+    std::vector<uint8_t> scratchpad(llmc_onednn_library()->scratchpad_bytes(program.get()) + 64);
+    uint8_t* aligned = scratchpad.data() + (64 - reinterpret_cast<uintptr_t>(scratchpad.data()) % 64) % 64;
+    ASSERT_EQ(llmc_onednn_library()->run(program.get(), 0, &c, 0, 2, aligned), 0u);
+    for (const DnnlStep::Part& part : step.parts) {
+      const std::vector<float> out = shared.Read<float>(part.out.offset, kN);
+      for (uint64_t i = 0; i < kN; ++i) ASSERT_EQ(out[i], i < kMine ? 0 : 1) << i;
+    }
   }
 }
 
