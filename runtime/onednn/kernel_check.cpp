@@ -11,6 +11,13 @@
 namespace llmc::onednn {
 namespace {
 
+static_assert(static_cast<int64_t>(PlanSpace::Weights) == kernels::kWeights &&
+              static_cast<int64_t>(PlanSpace::Shared) == kernels::kShared &&
+              static_cast<int64_t>(PlanSpace::Private) == kernels::kPrivate &&
+              static_cast<int64_t>(PlanSpace::States) == kernels::kStates &&
+              static_cast<int64_t>(PlanSpace::Logits) == kernels::kLogits &&
+              static_cast<int64_t>(PlanSpace::Tokens) == kernels::kTokens);
+
 using Values = std::map<std::string_view, int64_t>;
 
 constexpr int64_t kMost = int64_t{1} << 31;
@@ -78,6 +85,8 @@ class Checker {
     const char* columns = Has("dim") ? "dim" : "n";
     if (quantizes && Value(columns) % 32 != 0)
       Fail(std::string(columns) + " " + Text(columns) + " isn't a multiple of 32");
+    if (quantizes && Value("over") == kernels::kTiles && Value("grain") % 2 != 0)
+      Fail("grain " + Text("grain") + " cuts blocks of two tiles");
   }
 
  private:

@@ -51,6 +51,7 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
   dnnl::primitive_attr attr;
   attr.set_post_ops(ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever ONEDNN_DEFAULT_FPMATH_MODE allows
   const Desc bias = BiasOf(shape);
   Matmul made;
   try {

@@ -88,6 +88,10 @@ TEST(Refused, Constants) {
   EXPECT_EQ(attention(7, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
   EXPECT_EQ(attention(8, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
   EXPECT_EQ(attention(9, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
+  const KernelStep quantize{"quantize", false, {64, 1, 1, 2, 2}, {0, 0}};  // dim x_space out_space over grain
+  EXPECT_EQ(MessageOf(quantize, [](KernelStep&) {}), "");
+  EXPECT_EQ(MessageOf(quantize, [](KernelStep& s) { s.constants[4] = 1; }),
+            "step 0: kernel quantize: grain 1 cuts blocks of two tiles");
   EXPECT_EQ(MessageOf(Embed(), [](KernelStep& s) { s.constants[2] = 2; }),
             "step 0: kernel embed: layout 2 isn't one that the kernel knows");
 }
