@@ -15,9 +15,6 @@
 namespace llmc {
 namespace {
 
-// As kernels/kernel.h and PlanSpace have them.
-enum KernelSpace : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
-
 int64_t FloatBits(float value) { return std::bit_cast<uint32_t>(value); }
 
 class FuncLowering {
@@ -94,30 +91,29 @@ class FuncLowering {
     NoKernel(op, "its result has no storage and nothing in its function reads it");
   }
 
-  struct Location {
-    int64_t space, offset;
-  };
-  Location Locate(const Op& op, Operand operand) const {
+  PlanPlace Locate(const Op& op, Operand operand) const {
     operand = Base(operand);
     if (operand.is_global) {
       const Global& global = module_.globals[static_cast<size_t>(operand.index)];
       if (!global.offset) Unplanned("$" + ToText(global.name));
-      return {global.kind == GlobalKind::State ? kStates : kWeights, *global.offset};
+      return {global.kind == GlobalKind::State ? PlanSpace::States : PlanSpace::Weights,
+              static_cast<uint64_t>(*global.offset)};
     }
     const Value& value = func_.values[static_cast<size_t>(operand.index)];
     if (value.type.state >= 0) return Locate(op, Operand::OfGlobal(value.type.state));
-    if (operand.index == func_.params[0]) return {kTokens, 0};
-    if (!func_.returns.empty() && Base(func_.returns[0]) == operand) return {kLogits, 0};
+    if (operand.index == func_.params[0]) return {PlanSpace::Tokens, 0};
+    if (!func_.returns.empty() && Base(func_.returns[0]) == operand) return {PlanSpace::Logits, 0};
     if (!value.at) Unplanned("%" + ToText(value.name));
     if (value.at->space == Space::None) NoKernel(op, "%" + ToText(value.name) + " has no storage");
     if (value.at->offset < 0) Unplanned("%" + ToText(value.name));
-    return {value.at->space == Space::Private ? kPrivate : kShared, value.at->offset};
+    return {value.at->space == Space::Private ? PlanSpace::Private : PlanSpace::Shared,
+            static_cast<uint64_t>(value.at->offset)};
   }
 
   void Place(CallBuilder& call, const Op& op, const std::string& word, Operand operand) const {
-    const Location location = Locate(op, operand);
-    call.Word(word, location.offset);
-    if (call.HasConstant(word + "_space")) call.Constant(word + "_space", location.space);
+    const PlanPlace place = Locate(op, operand);
+    call.Word(word, static_cast<int64_t>(place.offset));
+    if (call.HasConstant(word + "_space")) call.Constant(word + "_space", static_cast<int64_t>(place.space));
   }
   void PlaceResult(CallBuilder& call, const Op& op, const std::string& word, size_t result) const {
     Place(call, op, word, Operand::Local(op.results[result]));
@@ -143,11 +139,13 @@ class FuncLowering {
     const Type& rows_of =
         op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
     const Dim& rows = rows_of.dims.empty() ? Dim(1) : rows_of.dims[0];
-    if (!rows.is_symbol() && rows.value != 1) {
-      NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
-    }
+    CheckRows(op, rows);
     const bool one_row = !rows.is_symbol() || one_row_;
     Push(call.Finish(one_row, !onednn_), op);
+  }
+  void CheckRows(const Op& op, const Dim& rows) const {
+    if (!rows.is_symbol() && rows.value != 1)
+      NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
   }
 
   static int64_t Width(const Type& type) {
@@ -236,13 +234,9 @@ class FuncLowering {
     Emit(call, op);
   }
 
-  PlanPlace PlaceOf(const Op& op, Operand operand) const {
-    const Location location = Locate(op, operand);
-    return {static_cast<PlanSpace>(location.space), static_cast<uint64_t>(location.offset)};
-  }
-
   // A product by oneDNN, with what its post-ops can do.
   void LowerProduct(const Op& op) {
+    CheckRows(op, TypeOfOperand(op, 0).dims[0]);
     const bool pair = op.results.size() == 2 && std::get<bool>(AttrOf(op, "interleave"));
     const Op* gated = pair ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
     const Op* add = op.results.size() == 1 ? Fused(op, op.results[0], OpKind::Add) : nullptr;
@@ -258,16 +252,16 @@ class FuncLowering {
     }
     if (scratch.offset < 0) Unplanned("scratch");
     step.scratch = {PlanSpace::Private, static_cast<uint64_t>(scratch.offset)};
-    step.x = PlaceOf(op, op.operands[0]);
-    step.w = PlaceOf(op, op.operands[1]).offset;
-    if (op.operands.size() > 2) step.bias = PlaceOf(op, op.operands[2]).offset;
+    step.x = Locate(op, op.operands[0]);
+    step.w = Locate(op, op.operands[1]).offset;
+    if (op.operands.size() > 2) step.bias = Locate(op, op.operands[2]).offset;
     if (gated != nullptr) CheckGateOrder(op, *gated);
     if (add != nullptr) {
       const bool second = Base(add->operands[1]) == Operand::Local(op.results[0]);
-      step.residual = PlaceOf(*add, add->operands[second ? 0 : 1]);
+      step.residual = Locate(*add, add->operands[second ? 0 : 1]);
     }
     const Op& last = gated != nullptr ? *gated : add != nullptr ? *add : op;
-    for (size_t i = 0; i < step.parts.size(); ++i) step.parts[i].out = PlaceOf(last, Operand::Local(last.results[i]));
+    for (size_t i = 0; i < step.parts.size(); ++i) step.parts[i].out = Locate(last, Operand::Local(last.results[i]));
     KernelCall call;
     call.product = std::move(step);
     Push(std::move(call), op);
@@ -311,7 +305,7 @@ class FuncLowering {
         const std::string n = std::to_string(i);
         const bool present = i < op.results.size();
         call.Constant("n" + n, present ? ResultType(op, i).dims[1].value : 0);
-        call.Constant("out" + n + "_space", kShared);
+        call.Constant("out" + n + "_space", static_cast<int64_t>(PlanSpace::Shared));
         if (present) PlaceResult(call, op, "out" + n, i);
       }
       Divide(call, op, {Over::Tiles});
