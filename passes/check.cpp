@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kTokens = 8;
 constexpr int64_t kPrompt = 5;  // through @prefill; the rest one by one through @decode
-constexpr double kMostNmse =
-    1e-2;  // int8 activations of a small random model stay well below, and bf16 ones of SmolLM2
+// int8 activations of a small random model stay well below, and bf16 ones of SmolLM2.
+constexpr double kMostNmse = 1e-2;
 
 int64_t Vocab(const Module& module) {
   const Func& func = module.funcs.at(0);

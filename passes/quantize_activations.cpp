@@ -2,8 +2,7 @@
 // targets alike.
 //
 //   q8    behind each value that a `linear` with a block-typed weight reads, one `quantize`, shared by all of them:
-//   int8
-//         blocks (`a8`), so that products are exact integer dots
+//         int8 blocks (`a8`), so that products are exact integer dots
 //   bf16  likewise one `round` for weights stored as bf16: f32 values that bf16 holds, so that bf16 products are exact
 //   f32   nothing
 // Inputs of all other matrices stay as they are.

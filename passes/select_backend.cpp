@@ -15,7 +15,6 @@
 #include "passes/pass.h"
 
 namespace llmc {
-
 namespace {
 
 // "a,b" as a list.

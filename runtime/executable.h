@@ -40,8 +40,8 @@ struct Executable {
   const uint8_t* weights = nullptr;  // 64-byte aligned
   uint64_t weights_size = 0;
   std::string_view tokenizer;  // tables (runtime/tokenizer.h), kept by `owner`; empty: none
-  std::function<void()>
-      check_unchanged;  // throws PlanError when what `weights` points to has changed since it was opened; may be empty
+  // Throws PlanError when what `weights` points to has changed since it was opened; may be empty.
+  std::function<void()> check_unchanged;
   std::shared_ptr<void> owner;  // keeps code, weights and tables alive
 };
 

@@ -40,7 +40,7 @@ class TemporaryFolder {
       Fail(DiagKind::FileError, {"TMPDIR", ""}, "cannot make a temporary folder: " + ec.message());
     }
   }
-  ~TemporaryFolder() { static_cast<void>(llvm::sys::fs::remove_directories(path_)); }
+  ~TemporaryFolder() { [[maybe_unused]] const std::error_code ec = llvm::sys::fs::remove_directories(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::string File(const std::string& name) const { return path_.str().str() + "/" + name; }

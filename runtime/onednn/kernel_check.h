@@ -8,8 +8,8 @@
 namespace llmc::onednn {
 
 // The step's kernel. Throws PlanError("WHERE: rule, values") when there is none of that name, when the numbers of
-// constants or words aren't kernels.def's, or a constant is none that the kernel knows. Where operands lie isn't known
-// here: the plan's own check sees to that.
+// constants or words aren't kernels.def's, or a constant is none that the kernel knows. Where operands lie isn't
+// checked, here or by the loader: a kernel step is as trusted as code (runtime/README.md, "Steps").
 const NativeKernel& CheckKernel(const KernelStep& step, const std::string& where);
 
 }  // namespace llmc::onednn

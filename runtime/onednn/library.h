@@ -38,11 +38,13 @@ typedef struct LlmcOnednnLibrary {
   // For reports and tests: number of primitives; each in words, "f32 [*, 576] x [576, 48] + bias, swish: gemm:jit".
   uint64_t (*primitives)(const LlmcOnednnProgram* program);
   const char* (*describe)(const LlmcOnednnProgram* program, uint64_t primitive);
-  // Bytes of oneDNN's own scratchpad, per thread, 64-byte aligned: the largest of the primitives'.
+  // Bytes of `run`'s scratchpad, a multiple of 64: what any step needs of a thread besides the plan's own scratch, for
+  // oneDNN and, where bf16 is computed as f32, for a slice of weights.
   uint64_t (*scratchpad_bytes)(const LlmcOnednnProgram* program);
 
-  // The share of thread `thread` of `threads` in step `step`. Never opens threads of its own. 0, or 1 when oneDNN
-  // failed (out of memory): the results of this call are then worthless, and nothing else is.
+  // The share of thread `thread` of `threads` in step `step`. scratchpad: scratchpad_bytes that no other thread uses
+  // meanwhile, 64-byte aligned. Never opens threads of its own. 0, or 1 when oneDNN failed (out of memory): the results
+  // of this call are then worthless, and nothing else is.
   uint32_t (*run)(const LlmcOnednnProgram* program, uint64_t step, const LlmcContext* context, uint32_t thread,
                   uint32_t threads, uint8_t* scratchpad);
 } LlmcOnednnLibrary;
