@@ -23,8 +23,11 @@ struct InMemory {
   std::unique_ptr<Interpreter> interpreter;
 };
 
-Executable Compile(const CompileFlags& flags, const RunOptions& run) {
+Executable Compile(const CompileFlags& given, const RunOptions& run) {
   auto memory = std::make_shared<InMemory>();
+  // What is compiled here runs here.
+  CompileFlags flags = given;
+  if (!flags.target_given) flags.target_cpu = "native";
   memory->lowered = Lower(flags);
   if (memory->lowered.stopped) throw UsageError("run does not go with --stop-after");
   if (!memory->lowered.model.weights) throw UsageError("run needs weights");
