@@ -39,6 +39,7 @@ void Run(Interpreter& interpreter, const char* func, std::span<const int32_t> to
 std::vector<float> EvaluateModule(const Module& module, const WeightSource& weights, int threads) {
   const int64_t vocab = Vocab(module), count = std::min(kTokens, IntOption(module, "context"));
   std::vector<int32_t> tokens;
+  tokens.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((i * 7919 + 1) % vocab));
   Interpreter interpreter(module, weights, threads);
   std::vector<float> all, tail;

@@ -120,9 +120,8 @@ void WritePerfMap(const PlanTarget& target, const uint8_t* code) {
   FILE* file = std::fopen(path.c_str(), "we");
   if (file == nullptr) FailErrno(path, "can't write perf's map");
   for (const auto& [name, place] : target.symbols) {
-    std::fprintf(file, "%llx %llx %s\n",
-                 static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(code) + place.first),
-                 static_cast<unsigned long long>(place.second), name.c_str());
+    const unsigned long long begin = reinterpret_cast<uintptr_t>(code) + place.first, size = place.second;
+    std::fprintf(file, "%llx %llx %s\n", begin, size, name.c_str());
   }
   std::fclose(file);
 }

@@ -33,7 +33,8 @@ class ByteReader {
   template <typename T>
   T Take() {
     T value;
-    std::memcpy(&value, TakeBytes(sizeof(T)).data(), sizeof(T));
+    const std::string_view bytes = TakeBytes(sizeof(T));
+    std::memcpy(&value, bytes.data(), bytes.size());
     return value;
   }
   std::string_view TakeBytes(size_t size) {

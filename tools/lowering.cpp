@@ -221,7 +221,8 @@ std::string ReadText(const std::string& path) {
   if (!file) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
   std::string text;
   char buffer[1 << 16];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, file.get())) > 0;) {
+  for (size_t n = sizeof buffer; n == sizeof buffer;) {
+    n = std::fread(buffer, 1, sizeof buffer, file.get());
     text.append(buffer, n);
     if (text.size() > kMost) Fail(DiagKind::TooLarge, {path, ""}, fmt::format("more than {} bytes", kMost));
   }

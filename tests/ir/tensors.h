@@ -129,7 +129,7 @@ inline void ExpectFaults(const std::vector<Constraint>& cases) {
 }
 
 // Infers and evaluates one op on tensors with constant dims.
-inline std::vector<Owned> Eval(OpKind kind, std::vector<Owned*> operands, const Attrs& attrs, int threads = 1,
+inline std::vector<Owned> Eval(OpKind kind, const std::vector<Owned*>& operands, const Attrs& attrs, int threads = 1,
                                int64_t context = 0) {
   OpCase infer{kind, {}, attrs};
   infer.context = context;

@@ -18,7 +18,7 @@ struct Outcome {
   std::string out, err;
 };
 
-Outcome Cli(std::vector<std::string> arguments) {
+Outcome Cli(const std::vector<std::string>& arguments) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Outcome outcome;

@@ -45,9 +45,10 @@ inline std::string HashTokenizer(bool add_bos) {
   tables.tokens.resize(kHashVocab);
   tables.token_flags.resize(kHashVocab, 0);
   for (int32_t id = 1; id < 59; ++id) {
-    tables.tokens[static_cast<size_t>(id)] = std::string(1, static_cast<char>('@' + id));
+    const auto byte = static_cast<uint8_t>('@' + id);
+    tables.tokens[static_cast<size_t>(id)] = std::string(1, static_cast<char>(byte));
     tables.token_flags[static_cast<size_t>(id)] = kTokenInModel;
-    tables.byte_ids[static_cast<size_t>('@' + id)] = id;
+    tables.byte_ids[byte] = id;
   }
   tables.tokens[60] = "<s>";
   tables.token_flags[60] = kTokenSpecial;
