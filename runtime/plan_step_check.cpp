@@ -72,12 +72,12 @@ class StepChecker {
     const uint32_t rows = step.one_row ? 1 : phase_.max_rows;
     if (step.max_rows != rows) Fail({"up to ", Str(step.max_rows), " rows, the phase has ", Str(rows)});
     const uint64_t matrices = step.gate == DnnlGate::None ? 1 : 2;
-    const uint64_t x_bytes = rows * (PlanTypeName(step.x_type) == "a8" ? step.k / 32 * 44 : step.k * sizeof(float));
+    const uint64_t x_bytes = rows * PlanRowBytes(step.x_type, step.k);
     Inside("x", step.x, x_bytes);
     Apart(step, "x", step.x, x_bytes);
     uint64_t tiles = 0, columns = 0;
     for (const DnnlStep::Part& part : step.parts) {
-      tiles += (part.n + 15) / 16 * matrices;
+      tiles += (part.n + kPlanTile - 1) / kPlanTile * matrices;
       columns += part.n * matrices;
       const uint64_t bytes = rows * part.n * sizeof(float);
       Inside("out", part.out, bytes);

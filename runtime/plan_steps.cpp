@@ -15,7 +15,6 @@ constexpr uint64_t kMaxN = uint64_t{1} << 26;
 constexpr uint32_t kMaxRows = 1u << 16;
 constexpr uint32_t kMaxSliceTiles = 4096;
 constexpr uint32_t kMaxConstants = 256, kMaxWords = 4096, kMaxKernelName = 256;
-constexpr uint64_t kTile = 16, kBlock = 32;
 
 // Element types by DType's value; tests/backends checks them against ir/dtypes.def and ir/layout.h.
 struct TypeInfo {
@@ -81,10 +80,10 @@ void CheckDnnl(const DnnlStep& step, const ByteReader& in) {
     in.Fail("bf16 products of x of type " + std::string(PlanTypeName(step.x_type)) + " and w of type " +
             std::string(PlanTypeName(step.w_type)) + ", not f32 and bf16");
   }
-  if (of_blocks && kTypes[step.w_type].step_k != kBlock)
+  if (of_blocks && kTypes[step.w_type].step_k != kPlanBlock)
     in.Fail("blocks of w of type " + std::string(PlanTypeName(step.w_type)));
-  if (kTypes[step.w_type].step_k == kBlock && step.k % kBlock != 0)
-    in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(kBlock));
+  if (kTypes[step.w_type].step_k == kPlanBlock && step.k % kPlanBlock != 0)
+    in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(kPlanBlock));
   if (gated && step.parts.size() != 1) in.Fail("gated, with " + Str(step.parts.size()) + " parts, not 1");
   if (step.interleave && !gated && step.parts.size() != 2)
     in.Fail("interleaved, neither gated nor of two parts: " + Str(step.parts.size()));
@@ -119,10 +118,16 @@ uint64_t PlanTileBytes(uint32_t w_type, uint64_t k) {
   return (k + type.step_k - 1) / type.step_k * type.step_bytes;
 }
 
+uint64_t PlanRowBytes(uint32_t x_type, uint64_t k) {
+  if (x_type == kF32) return k * sizeof(float);
+  constexpr uint64_t kNumbers = 3 * sizeof(float);  // of a block: d, s, the sum of its codes
+  return x_type == kA8 ? k / kPlanBlock * (kPlanBlock + kNumbers) : 0;
+}
+
 uint64_t DnnlDotBlocks(const DnnlStep& step) {
   constexpr uint64_t kDots = 256 << 10;  // bytes: they stay in the second-level cache
-  const uint64_t blocks = step.k / kBlock;
-  const uint64_t one = step.max_rows * kTile * step.slice_tiles * sizeof(float);
+  const uint64_t blocks = step.k / kPlanBlock;
+  const uint64_t one = step.max_rows * kPlanTile * step.slice_tiles * sizeof(float);
   uint64_t most = std::clamp(kDots / one, uint64_t{1}, std::max(blocks, uint64_t{1}));
   while (most > 1 && blocks % most != 0) --most;
   return most;
@@ -130,14 +135,14 @@ uint64_t DnnlDotBlocks(const DnnlStep& step) {
 
 DnnlScratch DnnlScratchBytes(const DnnlStep& step) {
   const bool blocks = step.compute == DnnlCompute::Blocks, gated = step.gate != DnnlGate::None;
-  const uint64_t element = step.compute == DnnlCompute::Bf16 ? 2 : 4, width = kTile * step.slice_tiles;
+  const uint64_t element = step.compute == DnnlCompute::Bf16 ? 2 : 4, width = kPlanTile * step.slice_tiles;
   const uint64_t rows = step.max_rows * width * sizeof(float);
   DnnlScratch bytes;
   if (step.compute != DnnlCompute::F32) bytes.x = RoundUp64(step.max_rows * step.k * element);
   if (step.compute != DnnlCompute::F32 || step.w_type != kF32 || step.slice_tiles != 1)
     bytes.w = RoundUp64(step.k * width * element);
   if (blocks) {
-    bytes.scales = 2 * RoundUp64(step.k / kBlock * width * sizeof(float));
+    bytes.scales = 2 * RoundUp64(step.k / kPlanBlock * width * sizeof(float));
     bytes.dots = RoundUp64(DnnlDotBlocks(step) * rows);
   }
   if (blocks || gated) bytes.sums = (blocks && gated ? 2 : 1) * RoundUp64(rows);

@@ -73,8 +73,12 @@ struct DnnlStep {
 
 // Element types by DType's value (ir/dtypes.def).
 std::string_view PlanTypeName(uint32_t type);  // "f32", "q4_1"; "" for a value that isn't one
-// Bytes of a tile of 16 rows of k elements (TileBytes, ir/layout.h); 0: not a type of weights.
+inline constexpr uint64_t kPlanTile = 16;      // rows of a tile: columns of a product
+inline constexpr uint64_t kPlanBlock = 32;     // elements of a block, of a8 too
+// Bytes of a tile of k elements a row (TileBytes, ir/layout.h); 0: not a type of weights.
 uint64_t PlanTileBytes(uint32_t w_type, uint64_t k);
+// Bytes of a row of k elements of activations (ByteSize, ir/type.h); 0: not a type of a product's x.
+uint64_t PlanRowBytes(uint32_t x_type, uint64_t k);
 
 // What a step needs of each thread's private arena, bytes, in this order, each rounded up to 64; W = 16 * slice_tiles.
 //   x       [max_rows, k] of compute's type (Blocks: the codes as f32), unless compute is F32

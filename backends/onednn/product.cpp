@@ -32,7 +32,7 @@ uint32_t SliceTiles(const DnnlStep& step) {
   uint64_t widest = 0;
   for (const DnnlStep::Part& part : step.parts) widest = std::max(widest, part.n);
   const auto element = static_cast<int64_t>(step.compute == DnnlCompute::Bf16 ? 2 : 4);
-  const int64_t tile_bytes = static_cast<int64_t>(step.k) * 16 * element;
+  const int64_t tile_bytes = static_cast<int64_t>(step.k * kPlanTile) * element;
   int64_t tiles = widest >= kWideColumns ? kWideTiles : kNarrowTiles;
   if (tiles * tile_bytes > kCacheBytes) tiles = kNarrowTiles;
   return static_cast<uint32_t>(tiles);

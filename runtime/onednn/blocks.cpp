@@ -7,8 +7,6 @@
 namespace llmc::onednn {
 namespace {
 
-constexpr uint64_t kBlock = 32;
-
 class BlockShare {
  public:
   BlockShare(const Product& product, const LlmcContext& c, uint32_t thread, uint8_t* dnnl_scratchpad)
@@ -35,7 +33,7 @@ class BlockShare {
 
   void RunSlice(size_t p, uint64_t column, uint64_t width) {
     const DnnlStep::Part& part = step_.parts[p];
-    const uint64_t stride = kTile * TilesOf(width);
+    const uint64_t stride = kPlanTile * TilesOf(width);
     float* out = FloatsAt(part.out) + column;
     if (IsGated(step_)) {
       for (size_t m = 0; m < 2; ++m) Sum(product_.matrices[m], column, width, sums_[m]);
@@ -58,8 +56,8 @@ class BlockShare {
   }
 
   void Sum(const Factor& factor, uint64_t column, uint64_t width, float* sums) {
-    const uint64_t tiles = TilesOf(width), stride = kTile * tiles, blocks = step_.k / kBlock;
-    const uint8_t* w = c_.weights + factor.w + column / kTile * factor.tile_stride;
+    const uint64_t tiles = TilesOf(width), stride = kPlanTile * tiles, blocks = step_.k / kPlanBlock;
+    const uint8_t* w = c_.weights + factor.w + column / kPlanTile * factor.tile_stride;
     if (ints_) {
       UnpackCodes(step_.w_type, w, factor.tile_stride, tiles, step_.k, reinterpret_cast<int8_t*>(w_));
     } else {
@@ -71,7 +69,7 @@ class BlockShare {
     const uint64_t together = static_cast<uint64_t>(matmul.shape().batch), element = ints_ ? 1 : sizeof(float);
     for (uint64_t b = 0; b < blocks; b += together) {
       const uint8_t* x = ints_ ? x_ : reinterpret_cast<const uint8_t*>(codes_);
-      call_->Run(stream_, x + b * kBlock * element, w_ + b * kBlock * stride * element, nullptr, dots_);
+      call_->Run(stream_, x + b * kPlanBlock * element, w_ + b * kPlanBlock * stride * element, nullptr, dots_);
       AddBlocks({dots_, ints_, static_cast<uint64_t>(matmul.shape().batch_stride), b, together, rows_, stride, x_,
                  step_.k, d_, has_min ? m_ : nullptr, sums});
     }
@@ -129,8 +127,8 @@ bool Int8IsExact() {
 MatmulShape BlockShape(const DnnlStep& step, Factors factors, uint64_t width) {
   MatmulShape shape;
   shape.batch = static_cast<int64_t>(DnnlDotBlocks(step));
-  shape.k = static_cast<int64_t>(kBlock);
-  shape.width = shape.w_stride = shape.out_stride = static_cast<int64_t>(kTile * TilesOf(width));
+  shape.k = static_cast<int64_t>(kPlanBlock);
+  shape.width = shape.w_stride = shape.out_stride = static_cast<int64_t>(kPlanTile * TilesOf(width));
   shape.x_stride = static_cast<int64_t>(factors == Factors::I8 ? A8Stride(step.k) : step.k);
   shape.batch_stride = static_cast<int64_t>(step.max_rows) * shape.width;
   shape.factors = factors;

@@ -84,7 +84,7 @@ class Share {
   void Multiply(const Factor& factor, std::optional<MatmulCall>& call, uint64_t column, uint64_t width, float* out) {
     const Matmul& matmul = width == SliceColumns(step_) ? *factor.full : *factor.last;
     if (!call || call->matmul() != &matmul) call.emplace(matmul, static_cast<int64_t>(rows_), dnnl_scratchpad_);
-    const void* w = c_.weights + factor.w + column / kTile * factor.tile_stride;
+    const void* w = c_.weights + factor.w + column / kPlanTile * factor.tile_stride;
     if (!NeedsNoUnpacking(step_)) w = Unpack(static_cast<const uint8_t*>(w), factor.tile_stride, TilesOf(width));
     call->Run(stream_, x_, w, matmul.shape().bias ? BiasOf(factor, column) : nullptr, out);
   }
@@ -181,7 +181,7 @@ bool Program::MakeMatmuls(Product& product) {
     for (const uint64_t width : {full, n % full}) {
       if (width == 0 || width > n) continue;
       shape.width = static_cast<int64_t>(width);
-      shape.w_stride = static_cast<int64_t>(kTile * TilesOf(width));
+      shape.w_stride = static_cast<int64_t>(kPlanTile * TilesOf(width));
       if (step.compute == DnnlCompute::Blocks) shape = BlockShape(step, product.factors, width);
       const Matmul* matmul = FindMatmul(shape);
       if (matmul == nullptr) return false;

@@ -7,11 +7,9 @@
 
 namespace llmc::onednn {
 
-inline constexpr uint64_t kTile = 16;
-
 inline bool IsGated(const DnnlStep& step) { return step.gate != DnnlGate::None; }
-inline uint64_t TilesOf(uint64_t n) { return (n + kTile - 1) / kTile; }
-inline uint64_t SliceColumns(const DnnlStep& step) { return kTile * step.slice_tiles; }
+inline uint64_t TilesOf(uint64_t n) { return (n + kPlanTile - 1) / kPlanTile; }
+inline uint64_t SliceColumns(const DnnlStep& step) { return kPlanTile * step.slice_tiles; }
 inline uint64_t SlicesOf(const DnnlStep& step, uint64_t n) { return (n + SliceColumns(step) - 1) / SliceColumns(step); }
 
 inline bool IsPaired(const DnnlStep& step) { return step.interleave && step.parts.size() == 2; }

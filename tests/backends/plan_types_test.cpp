@@ -15,6 +15,11 @@ TEST(PlanTypes, AreThoseOfTheIr) {
     for (uint64_t k : {32u, 64u, 4096u})
       EXPECT_EQ(PlanTileBytes(value, k), weights ? static_cast<uint64_t>(TileBytes(dtype, static_cast<int64_t>(k))) : 0)
           << name << ", k " << k;
+    Type row;
+    row.dtype = dtype;
+    row.dims = {Dim(1), Dim(96)};
+    const bool activations = dtype == DType::F32 || dtype == DType::A8;
+    EXPECT_EQ(PlanRowBytes(value, 96), activations ? static_cast<uint64_t>(ByteSize(row)) : 0) << name;
     ++value;
   };
 #define DTYPE(name, text, gguf, block, bytes, cls) \
