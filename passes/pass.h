@@ -40,7 +40,7 @@ struct PassContext {
   KernelTable kernels;           // of llvm
   KernelTable onednn;            // of the functions that select-backend gives to oneDNN
   std::string backend = "llvm";  // asked for: llvm, reference, onednn, auto
-  std::string targets = {};                                              // for auto: what it chooses for
+  std::string targets = {};      // for auto: what it chooses for
   std::function<BackendChoice(const Module&, const Func&)> choose = {};  // for auto
   DiagSink remark = {};                                                  // may be empty
   // "fuse-qkv: b3: q is q4_1, v is q8_0": what fired, what didn't and why.
