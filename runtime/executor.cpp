@@ -57,6 +57,11 @@ Session::Session(const Executable& executable, const SessionOptions& options)
   logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
 }
 
+void Session::Clear() {
+  pos_ = 0;
+  for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
+}
+
 uint32_t Session::MostRows(bool score) const {
   uint32_t most = 0;
   for (const PlanPhase& phase : manifest_->phases) {

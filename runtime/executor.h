@@ -39,6 +39,9 @@ class Session {
 
   // Forgets everything.
   void Reset() { pos_ = 0; }
+  // The same, and the memory is as of a new session: caches, arenas and logits are zero. For tests: nothing that an
+  // earlier call left can stand in for what a later one leaves out.
+  void Clear();
   uint32_t position() const { return pos_; }  // tokens appended so far
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }

@@ -226,14 +226,14 @@ void CheckHashes(Session& session, const PlanSelfTest& test) {
   };
   const std::span<const float> last = session.Prefill(test.ids);
   check("prefill", Xxh3Of(last.data(), last.size_bytes()), test.prefill);
-  session.Reset();
+  session.Clear();
   Xxh3 decode;
   for (int32_t id : test.ids) {
     const std::span<const float> row = session.Decode(id);
     decode.Update(row.data(), row.size_bytes());
   }
   check("decode", decode.Digest(), test.decode);
-  session.Reset();
+  session.Clear();
   Xxh3 score;
   session.Score(test.ids, [&](std::span<const float> row) { score.Update(row.data(), row.size_bytes()); });
   check("score", score.Digest(), test.score);
@@ -260,10 +260,10 @@ std::string CheckNumbers(Session& session, const std::vector<int32_t>& ids, cons
     throw PlanError(text);
   };
   check("prefill", session.Prefill(ids), want.prefill);
-  session.Reset();
+  session.Clear();
   for (size_t i = 0; i + 1 < ids.size(); ++i) session.Decode(ids[i]);
   check("decode", session.Decode(ids.back()), want.decode);
-  session.Reset();
+  session.Clear();
   size_t row = 0;
   session.Score(ids, [&](std::span<const float> logits) {
     if (++row == ids.size()) check("score", logits, want.score);

@@ -26,4 +26,9 @@ Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what) {
   return {base, bytes};
 }
 
+void Reservation::Zero() {
+  if (base_ == nullptr || madvise(base_, size_, MADV_DONTNEED) == 0) return;
+  std::memset(base_, 0, size_);  // locked pages can't be dropped
+}
+
 }  // namespace llmc

@@ -23,6 +23,9 @@ class Reservation {
   // where the system can. `what` is for the PlanError when there is no room.
   static Reservation Zeros(uint64_t size, bool huge, const char* what);
 
+  // All bytes are zero again, and take no memory until they are touched. Of what Zeros gave.
+  void Zero();
+
   uint8_t* data() const { return base_; }
   size_t size() const { return size_; }
 
