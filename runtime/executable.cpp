@@ -1,6 +1,8 @@
 // From a manifest's step lists to what the executor walks.
 #include "runtime/executable.h"
 
+#include <deque>
+
 #include "runtime/step_library.h"
 
 namespace llmc {
@@ -8,7 +10,7 @@ namespace llmc {
 void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std::string& name)>& entry,
                std::string_view where, std::shared_ptr<const StepLibrary> library) {
   std::vector<LlmcOnednnStep> library_steps;
-  std::string need;  // the first step that the library runs
+  std::deque<std::string> places;  // of the library's steps, "phase decode, step 16 (kernel)"
   executable.steps.clear();
   for (const PlanPhase& phase : executable.manifest->phases) {
     std::vector<ExecutableStep>& steps = executable.steps.emplace_back();
@@ -21,9 +23,9 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
         case PlanStepKind::Barrier: steps.push_back({ExecutableStep::Kind::Barrier, nullptr, 0}); break;
         case PlanStepKind::Kernel:
         case PlanStepKind::Dnnl:
-          if (need.empty()) need = Joined({at(), " (", PlanStepKindName(step.kind), ")"});
+          places.push_back(Joined({at(), " (", PlanStepKindName(step.kind), ")"}));
           steps.push_back({ExecutableStep::Kind::Library, nullptr, library_steps.size()});
-          library_steps.push_back({step.kind, step.payload.data(), step.payload.size()});
+          library_steps.push_back({step.kind, step.payload.data(), step.payload.size(), places.back().c_str()});
           break;
         default:
           throw PlanError(Joined({where, ": ", at(), " is of kind ", std::to_string(step.kind),
@@ -33,7 +35,7 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
   }
   executable.program = nullptr;
   if (library_steps.empty()) return;
-  if (library == nullptr) library = StepLibrary::Open(where, need);
+  if (library == nullptr) library = StepLibrary::Open(where, places.front());
   executable.program = std::make_shared<const StepProgram>(std::move(library), library_steps, where);
 }
 

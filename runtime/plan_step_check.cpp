@@ -76,20 +76,32 @@ class StepChecker {
     Inside("x", step.x, x_bytes);
     Apart(step, "x", step.x, x_bytes);
     uint64_t tiles = 0, columns = 0;
-    for (const DnnlStep::Part& part : step.parts) {
+    for (size_t p = 0; p < step.parts.size(); ++p) {
+      const DnnlStep::Part& part = step.parts[p];
       tiles += (part.n + kPlanTile - 1) / kPlanTile * matrices;
       columns += part.n * matrices;
       const uint64_t bytes = rows * part.n * sizeof(float);
       Inside("out", part.out, bytes);
       Apart(step, "out", part.out, bytes);
+      // Other threads still read what one has written over.
+      if (Meet(part.out, bytes, step.x, x_bytes)) Fail({"out lies in x"});
+      for (size_t q = 0; q < p; ++q) {
+        if (Meet(part.out, bytes, step.parts[q].out, rows * step.parts[q].n * sizeof(float)))
+          Fail({"part ", Str(p), " lies in part ", Str(q)});
+      }
       if (step.residual) {
         Inside("residual", *step.residual, bytes);
+        if (*step.residual != part.out && Meet(part.out, bytes, *step.residual, bytes))
+          Fail({"out lies in the residual, elsewhere than at its start"});
         Apart(step, "residual", *step.residual, bytes);
       }
     }
     Inside("w", {PlanSpace::Weights, step.w}, tiles * PlanTileBytes(step.w_type, step.k));
     if (step.bias) Inside("bias", {PlanSpace::Weights, *step.bias}, columns * sizeof(float));
     Inside("scratch", step.scratch, step.scratch_bytes);
+  }
+  static bool Meet(const PlanPlace& a, uint64_t a_bytes, const PlanPlace& b, uint64_t b_bytes) {
+    return a.space == b.space && a.offset < b.offset + b_bytes && b.offset < a.offset + a_bytes;
   }
   // Scratch is written while operands are read and results written.
   void Apart(const DnnlStep& step, const char* what, const PlanPlace& place, uint64_t bytes) const {

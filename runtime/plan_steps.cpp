@@ -128,6 +128,7 @@ uint64_t DnnlDotBlocks(const DnnlStep& step) {
   constexpr uint64_t kDots = 256 << 10;  // bytes: they stay in the second-level cache
   const uint64_t blocks = step.k / kPlanBlock;
   const uint64_t one = step.max_rows * kPlanTile * step.slice_tiles * sizeof(float);
+  if (one == 0) return 1;  // no step: refused where steps are checked
   uint64_t most = std::clamp(kDots / one, uint64_t{1}, std::max(blocks, uint64_t{1}));
   while (most > 1 && blocks % most != 0) --most;
   return most;

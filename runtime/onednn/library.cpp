@@ -24,6 +24,7 @@ void Tell(const std::string& text, char* message, uint64_t message_size) {
 LlmcOnednnProgram* Create(const LlmcOnednnStep* steps, uint64_t count, char* message, uint64_t message_size) {
   try {
     const llmc::onednn::OneThread one_thread;
+    dnnl_set_verbose(0);  // ONEDNN_VERBOSE would write to the program's standard output
     return new LlmcOnednnProgram{llmc::onednn::Program(steps, count)};
   } catch (const dnnl::error& error) {
     Tell(std::string("oneDNN: ") + error.what(), message, message_size);

@@ -19,6 +19,7 @@ typedef struct LlmcOnednnStep {
   uint32_t kind;
   const char* payload;
   uint64_t size;
+  const char* where;  // begins messages about it, "phase decode, step 16 (kernel)"; null: its place in the list
 } LlmcOnednnStep;
 
 // Steps with their primitives; immutable once made, shared by any number of threads and sessions.

@@ -114,7 +114,7 @@ class Share {
 
 Program::Program(const LlmcOnednnStep* steps, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
-    const std::string where = StepName(i);
+    const std::string where = steps[i].where != nullptr ? steps[i].where : StepName(i);
     const std::string_view payload(steps[i].payload, steps[i].size);
     if (steps[i].kind == static_cast<uint32_t>(PlanStepKind::Kernel)) {
       KernelStep step = DecodeKernelStep(payload, where);

@@ -55,7 +55,7 @@ void Measure(const char* what, uint32_t x_type, uint32_t w_type, DnnlCompute com
     payloads.push_back(EncodeStep(step));
   }
   for (const std::string& p : payloads)
-    steps.push_back({static_cast<uint32_t>(PlanStepKind::Dnnl), p.data(), p.size()});
+    steps.push_back({static_cast<uint32_t>(PlanStepKind::Dnnl), p.data(), p.size(), nullptr});
   const LlmcOnednnLibrary* library = llmc_onednn_library();
   char message[300] = {};
   LlmcOnednnProgram* program = library->create(steps.data(), steps.size(), message, sizeof message);

@@ -123,7 +123,7 @@ TEST(Refused, OtherKindsAndDamage) {
 
 TEST(Refused, LongMessagesAreCut) {
   const std::string payload = EncodeStep(KernelStep{std::string(200, 'x'), false, {}, {}});
-  const LlmcOnednnStep step{static_cast<uint32_t>(PlanStepKind::Kernel), payload.data(), payload.size()};
+  const LlmcOnednnStep step{static_cast<uint32_t>(PlanStepKind::Kernel), payload.data(), payload.size(), nullptr};
   char message[16];
   std::memset(message, 'z', sizeof message);
   EXPECT_EQ(llmc_onednn_library()->create(&step, 1, message, 8), nullptr);

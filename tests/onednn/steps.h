@@ -30,7 +30,8 @@ class TestProgram {
   // The library's message, empty when it made the program.
   std::string Create() {
     std::vector<LlmcOnednnStep> steps;
-    for (size_t i = 0; i < kinds_.size(); ++i) steps.push_back({kinds_[i], payloads_[i].data(), payloads_[i].size()});
+    for (size_t i = 0; i < kinds_.size(); ++i)
+      steps.push_back({kinds_[i], payloads_[i].data(), payloads_[i].size(), nullptr});
     char message[400] = {};
     program_ = library_->create(steps.data(), steps.size(), message, sizeof message);
     return message;

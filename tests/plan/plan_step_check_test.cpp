@@ -110,6 +110,21 @@ TEST(StepRules, OperandsLieInside) {
     EXPECT_NE(error.find("phase prefill of 2..4 rows, step 2 (dnnl): "), std::string::npos) << error;
   }
   Manifest m = StepManifest();
+  DnnlStep two = Gated(4);  // two parts in the place of the gated one
+  two.gate = DnnlGate::None;
+  two.bias.reset();
+  two.parts = {{8, {PlanSpace::Shared, 0}}, {8, {PlanSpace::Shared, 128}}};
+  two.scratch_bytes = DnnlScratchBytes(two).total();
+  m.phases[0].steps[2] = Dnnl(two);
+  EXPECT_EQ(Check(m), "");
+  two.parts[1].out.offset = 124;
+  m.phases[0].steps[2] = Dnnl(two);
+  EXPECT_NE(Check(m).find("step 2 (dnnl): part 1 lies in part 0"), std::string::npos) << Check(m);
+  two.parts[1].out.offset = 128;
+  two.x = {PlanSpace::Shared, 80};
+  m.phases[0].steps[2] = Dnnl(two);
+  EXPECT_NE(Check(m).find("step 2 (dnnl): out lies in x"), std::string::npos) << Check(m);
+  m = StepManifest();
   DnnlStep head = Head();
   head.residual->offset = 228;
   m.phases[1].steps[2] = Dnnl(head);
