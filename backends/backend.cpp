@@ -30,6 +30,13 @@ const std::vector<std::string>& BackendNames() {
   return names;
 }
 
+std::string DefaultBackend() {
+  const std::vector<std::string>& names = BackendNames();
+  for (const char* name : {"llvm", "onednn"})
+    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  return "reference";
+}
+
 void CheckBackend(std::string_view name) {
   const std::vector<std::string>& names = BackendNames();
   if (std::find(names.begin(), names.end(), name) != names.end()) return;

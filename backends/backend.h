@@ -11,6 +11,8 @@ namespace llmc {
 // "reference" (the interpreter; its plans carry no code); in a build with LLVM "llvm", the default; in a build with
 // oneDNN "onednn"; in one with both "auto".
 const std::vector<std::string>& BackendNames();
+// llvm, else onednn, else reference: what the build has.
+std::string DefaultBackend();
 // Throws UsageError for a name that isn't one of them, saying what this build lacks.
 void CheckBackend(std::string_view name);
 

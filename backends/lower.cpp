@@ -280,6 +280,7 @@ class FuncLowering {
     if (w.layout != Layout::Tiles16) NoKernel(op, "the weight isn't packed (pack-weights)");
     if (op.results.size() > 3) NoKernel(op, "more than three results");
     if (onednn_) return LowerProduct(op);
+    if (op.schedule->scratch) NoKernel(op, "its kernel takes no scratch");
     const bool interleave = std::get<bool>(AttrOf(op, "interleave"));
     const Op* gated = op.results.size() == 2 && interleave ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
     const Op* quantize = gated != nullptr ? Fused(*gated, gated->results[0], OpKind::Quantize) : nullptr;

@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "backends/backend.h"
 #include "runtime/plan_error.h"
 #include "runtime/report.h"
 #include "runtime/run_options.h"
@@ -54,12 +55,14 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
 }
 
 void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
+  flags.backend = DefaultBackend();
   AddModelOptions(app, flags.model);
   app.add_option("--backend", flags.backend,
                  "who makes the code: llvm, onednn (matrix products by oneDNN), auto (the faster "
                  "one for each phase), reference (none)")
       ->check(CLI::IsMember({"llvm", "onednn", "auto", "reference"}));
-  app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native")->type_name("LIST");
+  app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native (this machine: what auto chooses for)")
+      ->type_name("LIST");
   app.add_option("--dump-ir", flags.dump_ir, "write the IR after each pass that changed it into DIR")->type_name("DIR");
   AddList(app, "--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");
   AddList(app, "--print-before", flags.print_before, "print the IR before PASS to stderr")->type_name("PASS");
@@ -147,8 +150,9 @@ int Dispatch(int argc, char** argv) {
   inspect_app->add_option("PLAN", inspect.plan)->required();
   CLI::Option* ir =
       inspect_app->add_option("--ir", pass, "the IR: final, or after PASS")->expected(0, 1)->type_name("[PASS]");
-  inspect_app->add_flag("--steps", inspect.steps, "each phase's steps, one line each");
-  inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
+  CLI::Option* steps = inspect_app->add_flag("--steps", inspect.steps, "each phase's steps, one line each");
+  CLI::Option* verify = inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
+  steps->excludes(ir)->excludes(verify);
 
   TokenizeFlags tokenize;
   CLI::App* tokenize_app = app.add_subcommand("tokenize", "ids of a text");
