@@ -91,37 +91,37 @@ class BlockShare {
   std::optional<MatmulCall> call_;
 };
 
-bool TestInt8() {
-  constexpr int64_t kRows = 5, kWidth = 48, kK = 32;
-  MatmulShape shape;
-  shape.k = shape.x_stride = kK;
-  shape.width = shape.w_stride = shape.out_stride = kWidth;
-  shape.factors = Factors::I8;
-  const std::optional<Matmul> matmul = Matmul::Make(shape);
-  if (!matmul) return false;
-  // Every code, and in the first row and column the largest sums.
-  alignas(64) int8_t x[kRows * kK], w[kK * kWidth];
-  for (int64_t i = 0; i < kRows * kK; ++i) x[i] = static_cast<int8_t>(i < kK ? 127 : i * 89 % 255 - 127);
-  for (int64_t i = 0; i < kK * kWidth; ++i) w[i] = static_cast<int8_t>(i % kWidth == 0 ? -128 : i * 101 % 256 - 128);
-  alignas(64) int32_t out[kRows * kWidth];
-  std::vector<uint8_t> scratchpad(matmul->scratchpad_bytes() + 64);
-  uint8_t* aligned = scratchpad.data() + (64 - reinterpret_cast<uintptr_t>(scratchpad.data()) % 64);
-  MatmulCall(*matmul, kRows, aligned).Run(dnnl::stream(Engine()), x, w, nullptr, out);
-  for (int64_t r = 0; r < kRows; ++r) {
-    for (int64_t n = 0; n < kWidth; ++n) {
-      int32_t sum = 0;
-      for (int64_t k = 0; k < kK; ++k) sum += int32_t{x[r * kK + k]} * w[k * kWidth + n];
-      if (out[r * kWidth + n] != sum) return false;
+}  // namespace
+
+bool Int8IsExact(const Matmul& matmul) {
+  const MatmulShape& shape = matmul.shape();
+  const int64_t rows = shape.batch == 1 ? 5 : std::min(int64_t{5}, shape.batch_stride / shape.out_stride);
+  const int64_t depth = shape.batch * shape.k;
+  const int64_t sums_count = (shape.batch - 1) * shape.batch_stride + rows * shape.out_stride;
+  AlignedBytes x(static_cast<size_t>(rows * shape.x_stride + depth)), w(static_cast<size_t>(depth * shape.w_stride));
+  AlignedBytes out(sizeof(int32_t) * static_cast<size_t>(sums_count)), scratchpad(matmul.scratchpad_bytes());
+  auto* codes = reinterpret_cast<int8_t*>(x.data());
+  auto* weights = reinterpret_cast<int8_t*>(w.data());
+  // Every code; the first row and column give the largest sums.
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < depth; ++k)
+      codes[r * shape.x_stride + k] = static_cast<int8_t>(r == 0 ? 127 : (r * depth + k) * 89 % 255 - 127);
+  }
+  for (int64_t i = 0; i < depth * shape.w_stride; ++i)
+    weights[i] = static_cast<int8_t>(i % shape.w_stride == 0 ? -128 : i * 101 % 256 - 128);
+  MatmulCall(matmul, rows, scratchpad.data()).Run(dnnl::stream(Engine()), codes, weights, nullptr, out.data());
+  const auto* sums = reinterpret_cast<const int32_t*>(out.data());
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t n = 0; n < shape.width; ++n) {
+        int32_t sum = 0;
+        for (int64_t k = b * shape.k; k < (b + 1) * shape.k; ++k)
+          sum += int32_t{codes[r * shape.x_stride + k]} * weights[k * shape.w_stride + n];
+        if (sums[b * shape.batch_stride + r * shape.out_stride + n] != sum) return false;
+      }
     }
   }
   return true;
-}
-
-}  // namespace
-
-bool Int8IsExact() {
-  static const bool exact = TestInt8();
-  return exact;
 }
 
 MatmulShape BlockShape(const DnnlStep& step, Factors factors, uint64_t width) {

@@ -5,10 +5,10 @@
 
 namespace llmc::onednn {
 
-// Whether oneDNN's int8 matmul gives exact sums on this CPU: one product of full-range codes, at the first call,
-// against integers. oneDNN 2.6 saturates without VNNI, and then (or without such an implementation) dots are computed
-// in f32, which holds them exactly too.
-bool Int8IsExact();
+// Whether an int8 matmul (Factors::I8) gives exact sums on this CPU: a product of full-range codes against integers.
+// oneDNN 2.6 saturates without VNNI, and then (or without such an implementation) dots are computed in f32, which holds
+// them exactly too. Throws dnnl::error.
+bool Int8IsExact(const Matmul& matmul);
 
 // The matmul of a slice of `width` columns.
 MatmulShape BlockShape(const DnnlStep& step, Factors factors, uint64_t width);

@@ -47,6 +47,15 @@ class OneThread {
   OneThread& operator=(const OneThread&) = delete;
 };
 
+// Whether OneThread can hold oneDNN to one thread: its OpenMP was found.
+inline bool ThreadsAreHeld() {
+#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
+  return omp_get_max_threads != nullptr && omp_set_num_threads != nullptr;
+#else
+  return true;
+#endif
+}
+
 // Of the library that was loaded: "oneDNN 2.6.3".
 inline std::string VersionText() {
   const dnnl_version_t* v = dnnl_version();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/onednn/program.h"
+#include "runtime/plan_error.h"
 
 struct LlmcOnednnProgram {
   llmc::onednn::Program program;
@@ -24,6 +25,8 @@ void Tell(const std::string& text, char* message, uint64_t message_size) {
 LlmcOnednnProgram* Create(const LlmcOnednnStep* steps, uint64_t count, char* message, uint64_t message_size) {
   try {
     const llmc::onednn::OneThread one_thread;
+    if (!llmc::onednn::ThreadsAreHeld())
+      throw llmc::PlanError("the OpenMP of oneDNN isn't in this process: it would open threads of its own");
     dnnl_set_verbose(0);  // ONEDNN_VERBOSE would write to the program's standard output
     return new LlmcOnednnProgram{llmc::onednn::Program(steps, count)};
   } catch (const dnnl::error& error) {

@@ -6,8 +6,8 @@
 #include "runtime/onednn/primitives.h"
 
 #include <algorithm>
-#include <iterator>
-#include <vector>
+
+#include "runtime/plan_error.h"
 
 namespace llmc::onednn {
 namespace {
@@ -58,7 +58,10 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
     const auto desc = DescribeMatmul(Engine(), XOf(shape, DNNL_RUNTIME_DIM_VAL), WOf(shape),
                                      shape.bias ? &bias : nullptr, OutOf(shape, DNNL_RUNTIME_DIM_VAL), attr);
     made.implementation_ = desc.impl_info_str();
-    if (IsOptional(shape) && IsReference(made.implementation_)) return std::nullopt;
+    if (IsReference(made.implementation_)) {
+      if (IsOptional(shape)) return std::nullopt;
+      throw PlanError("oneDNN has only its reference implementation of an f32 product, a thousand times slower");
+    }
     made.primitive_ = dnnl::matmul(desc);
     made.scratchpad_ = desc.scratchpad_desc();
   } catch (const dnnl::error& error) {
@@ -70,22 +73,12 @@ std::optional<Matmul> Matmul::Make(const MatmulShape& shape) {
 }
 
 void Matmul::WarmUp() const {
-  constexpr size_t kAlign = 64;
   const int64_t most = shape_.batch == 1 ? 8 : std::min(int64_t{8}, shape_.batch_stride / shape_.out_stride);
   for (const int64_t rows : {int64_t{1}, most}) {
-    uint8_t* at[5];
-    const size_t sizes[] = {XOf(shape_, rows).get_size(), WOf(shape_).get_size(), BiasOf(shape_).get_size(),
-                            OutOf(shape_, rows).get_size(), scratchpad_.get_size()};
-    size_t all = kAlign;
-    for (const size_t size : sizes) all += (size + kAlign) / kAlign * kAlign;
-    std::vector<uint8_t> bytes(all);
-    uint8_t* next = bytes.data() + (kAlign - reinterpret_cast<uintptr_t>(bytes.data()) % kAlign);
-    for (size_t i = 0; i < std::size(sizes); ++i) {
-      at[i] = next;
-      next += sizes[i] / kAlign * kAlign + (sizes[i] % kAlign != 0 ? kAlign : 0);
-    }
-    MatmulCall(*this, rows, at[4])
-        .Run(dnnl::stream(Engine()), at[0], at[1], reinterpret_cast<const float*>(at[2]), at[3]);
+    AlignedBytes x(XOf(shape_, rows).get_size()), w(WOf(shape_).get_size()), bias(BiasOf(shape_).get_size());
+    AlignedBytes out(OutOf(shape_, rows).get_size()), scratchpad(scratchpad_.get_size());
+    MatmulCall(*this, rows, scratchpad.data())
+        .Run(dnnl::stream(Engine()), x.data(), w.data(), reinterpret_cast<const float*>(bias.data()), out.data());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/onednn/dnnl_compat.h"
 
@@ -28,6 +29,19 @@ struct MatmulShape {
 
 // The CPU engine, made at the first use; throws dnnl::error.
 const dnnl::engine& Engine();
+
+// `size` zero bytes at a multiple of 64.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(size_t size)
+      : bytes_(size + kAlign), data_(bytes_.data() + (kAlign - reinterpret_cast<uintptr_t>(bytes_.data()) % kAlign)) {}
+  uint8_t* data() { return data_; }
+
+ private:
+  static constexpr size_t kAlign = 64;
+  std::vector<uint8_t> bytes_;
+  uint8_t* data_;
+};
 
 // Immutable; shared by threads.
 class Matmul {

@@ -151,7 +151,7 @@ Product Program::MakeProduct(const DnnlStep& step) {
     first_column += n;
   }
   // Of one row the int8 matmul takes twice the time of the f32 one.
-  if (step.compute == DnnlCompute::Blocks && !step.one_row && Int8IsExact()) {
+  if (step.compute == DnnlCompute::Blocks && !step.one_row) {
     product.factors = Factors::I8;
     if (MakeMatmuls(product)) return product;
     product.factors = Factors::F32;
@@ -195,7 +195,7 @@ const Matmul* Program::FindMatmul(const MatmulShape& shape) {
   const auto found = matmuls_.find(shape);
   if (found != matmuls_.end()) return found->second.get();
   std::optional<Matmul> made = Matmul::Make(shape);
-  if (!made) return nullptr;
+  if (!made || (shape.factors == Factors::I8 && !Int8IsExact(*made))) return nullptr;
   return matmuls_.emplace(shape, std::make_unique<Matmul>(std::move(*made))).first->second.get();
 }
 

@@ -80,7 +80,7 @@ class Numbers(OnednnTest):
                     self.assertIn("self-test passed", self.ok(LLMC_RUN, plan, "--selftest").stdout)
             summary = self.ok(LLMC, "inspect", others[0]).stdout
             self.assertIn("\nnumerics     products by oneDNN, in its order of sums: prefill, decode, score\n", summary)
-            self.assertRegex(summary, r"\nself-test    8 ids, NMSE at most (2e-07|0.001) at 32 logits\n")
+            self.assertRegex(summary, r"\nself-test    8 ids, NMSE at most (2e-07|0.01) at 32 logits\n")
 
     def test_the_check_can_fail(self):
         """Another rounding of activations gives other bits and a larger error."""

@@ -384,6 +384,9 @@ TEST(DnnlStep, Bf16ProductsSayHowTheyAreMade) {
     ASSERT_EQ(text.substr(0, 11), "bf16 as f32");
   } else {
     ASSERT_EQ(text.substr(0, 4), "bf16");
+    if (__builtin_cpu_supports("avx512bf16")) {
+      ASSERT_EQ(text.substr(0, 6), "bf16 [");
+    }
   }
 }
 
