@@ -99,7 +99,13 @@ class Checker {
   }
 
   void CheckRange(std::string_view name, int64_t value) const {
-    if (EndsWith(name, "_space")) return Between(name, value, kernels::kWeights, kernels::kTokens);
+    if (EndsWith(name, "_space")) {
+      Between(name, value, kernels::kWeights, kernels::kTokens);
+      const bool written = name.substr(0, 3) == "out" || name.substr(0, 3) == "sum";
+      const bool writable = value == kernels::kShared || value == kernels::kPrivate || value == kernels::kLogits;
+      if (written && !writable) Fail(std::string(name) + " " + std::to_string(value) + " can't be written");
+      return;
+    }
     if (EndsWith(name, "type")) {
       if (!TypeIsKnown(name, value))
         Fail(std::string(name) + " " + std::to_string(value) + (PlanTypeName(AsType(value)).empty() ? "" : " (") +

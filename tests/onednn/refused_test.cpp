@@ -77,6 +77,8 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(6, 2), "step 0: kernel linear_a8: interleave 2 isn't in 0..1");
   EXPECT_EQ(linear(8, 6), "step 0: kernel linear_a8: x_space 6 isn't in 0..5");
   EXPECT_EQ(linear(9, -1), "step 0: kernel linear_a8: out0_space -1 isn't in 0..5");
+  EXPECT_EQ(linear(9, kernels::kWeights), "step 0: kernel linear_a8: out0_space 0 can't be written");
+  EXPECT_EQ(linear(11, kernels::kTokens), "step 0: kernel linear_a8: out2_space 5 can't be written");
   EXPECT_EQ(linear(12, 7), "step 0: kernel linear_a8: over 7 isn't in 0..6");
   EXPECT_EQ(linear(13, 0), "step 0: kernel linear_a8: grain 0 isn't in 1..2147483648");
   const auto attention = [](size_t constant, int64_t value) {
