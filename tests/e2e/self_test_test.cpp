@@ -33,7 +33,7 @@ std::string Without(std::string text, const std::string& phase, const std::strin
 }
 
 TEST(SelfTest, FindsMissingSteps) {
-  const std::vector<std::string> names = BackendNames();
+  const std::vector<std::string>& names = BackendNames();
   if (std::find(names.begin(), names.end(), "onednn") == names.end()) GTEST_SKIP() << "step lists are onednn's";
   for (const bool exact : {true, false}) {
     TinyModel tiny;
