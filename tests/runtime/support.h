@@ -1,9 +1,11 @@
 // The model of tests/runtime/model.c: its plan, and its logits computed here.
 #pragma once
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -85,5 +87,23 @@ class HashModel {
  private:
   TempFolder folder_;
 };
+
+// Asks `session` to stop, again and again from another thread, while it makes calls of one row: at least `calls`, and
+// until one was stopped (on a busy machine the other thread may come late). Leaves it as before its first token.
+inline void StopAtAnyMoment(Session& session, int calls) {
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) session.RequestAbort();
+  });
+  int stopped = 0;
+  for (int i = 0; i < calls || stopped == 0; ++i) {
+    session.Reset();
+    stopped += !ErrorOf([&] { session.Decode(3); }).empty();
+  }
+  done = true;
+  other.join();
+  ErrorOf([&] { session.Decode(3); });  // takes a request that is left
+  session.Reset();
+}
 
 }  // namespace llmc
