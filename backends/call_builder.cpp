@@ -4,19 +4,10 @@
 #include <algorithm>
 
 #include "ir/diag.h"
+#include "runtime/plan_words.h"
 
 namespace llmc {
 namespace {
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
 
 const KernelSignature& SignatureOf(std::string_view kernel) {
   static const std::vector<KernelSignature> all = {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/plan.h"
+#include "runtime/plan_words.h"
 #include "runtime/threads.h"
 
 namespace llmc {
@@ -21,16 +22,6 @@ std::string ProgramFolder() {
   if (size <= 0) return "";
   path.resize(static_cast<size_t>(size));
   return path.substr(0, path.rfind('/'));
-}
-
-std::vector<std::string> Words(std::string_view text) {
-  std::vector<std::string> words;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    if (end > at) words.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
 }
 
 }  // namespace
@@ -86,7 +77,9 @@ std::shared_ptr<const StepLibrary> StepLibrary::Open(std::string_view where, con
   check("version", table->abi, LLMC_ONEDNN_ABI);
   check("ABI", table->context_abi, LLMC_ABI_VERSION);
   std::string lacks;
-  for (const std::string& feature : MissingCpuFeatures(Words(table->features))) lacks += " " + feature;
+  const std::vector<std::string_view> words = Words(table->features);
+  const std::vector<std::string> features(words.begin(), words.end());
+  for (const std::string& feature : MissingCpuFeatures(features)) lacks += " " + feature;
   if (!lacks.empty()) fail({", which this CPU (", CpuName(), ") can't run: ", path, " needs", lacks});
   return std::shared_ptr<const StepLibrary>(new StepLibrary(table, path));
 }

@@ -7,6 +7,7 @@
 
 #include "backends/kernels/kernel.h"
 #include "runtime/plan_error.h"
+#include "runtime/plan_words.h"
 
 namespace llmc::onednn {
 namespace {
@@ -48,16 +49,6 @@ constexpr Bounds kBounds[] = {
     {"eps", 0, UINT32_MAX},
     {"scale", 0, UINT32_MAX},
 };
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
 
 bool IsFloat(int64_t type) { return type == kernels::kF32 || type == kernels::kF16 || type == kernels::kBF16; }
 bool IsBlock(int64_t type) { return type >= kernels::kQ4_0 && type <= kernels::kQ8_0; }

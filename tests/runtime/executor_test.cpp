@@ -11,19 +11,6 @@
 namespace llmc {
 namespace {
 
-std::vector<int32_t> Tokens(size_t count) {
-  std::vector<int32_t> tokens;
-  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(i * i * 7 % 61));
-  return tokens;
-}
-
-Session MakeSession(const Executable& executable, uint32_t threads, uint32_t chunk = 0) {
-  SessionOptions options;
-  options.threads = threads;
-  options.chunk = chunk;
-  return Session(executable, options);
-}
-
 TEST(Session, PrefillDecodeAndScoreAgreeForAnyThreadsAndChunks) {
   const HashModel model;
   const Executable executable = LoadPlan(model.path());

@@ -88,6 +88,20 @@ class HashModel {
   TempFolder folder_;
 };
 
+// Ids for models of at least 61.
+inline std::vector<int32_t> Tokens(size_t count) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(i * i * 7 % 61));
+  return tokens;
+}
+
+inline Session MakeSession(const Executable& executable, uint32_t threads, uint32_t chunk = 0) {
+  SessionOptions options;
+  options.threads = threads;
+  options.chunk = chunk;
+  return Session(executable, options);
+}
+
 // Asks `session` to stop, again and again from another thread, while it makes calls of one row: at least `calls`, and
 // until one was stopped (on a busy machine the other thread may come late). Leaves it as before its first token.
 inline void StopAtAnyMoment(Session& session, int calls) {
