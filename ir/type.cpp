@@ -9,8 +9,8 @@
 namespace llmc {
 namespace {
 
-constexpr DTypeInfo kDTypes[] = {
-#define DTYPE(name, text, gguf, block, bytes, cls) {text, gguf, block, bytes, DTypeClass::cls},
+constexpr DType kDTypes[] = {
+#define DTYPE(name, number, text, gguf, block, bytes, cls) DType::name,
 #include "ir/dtypes.def"
 #undef DTYPE
 };
@@ -52,18 +52,30 @@ std::optional<int> Number(std::string_view text) {
 
 }  // namespace
 
-const DTypeInfo& InfoOf(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
+const DTypeInfo& InfoOf(DType dtype) {
+  switch (dtype) {  // refuses, when it is compiled, a number that two types have
+#define DTYPE(name, number, text, gguf, block, bytes, cls)                          \
+  case DType::name: {                                                               \
+    static constexpr DTypeInfo kInfo = {text, gguf, block, bytes, DTypeClass::cls}; \
+    return kInfo;                                                                   \
+  }
+#include "ir/dtypes.def"
+#undef DTYPE
+  }
+  LLMC_CHECK(false, "element type " + std::to_string(static_cast<int>(dtype)));
+}
 
 std::optional<DType> DTypeFromText(std::string_view text) {
-  for (size_t i = 0; i < std::size(kDTypes); ++i) {
-    if (kDTypes[i].text == text) return static_cast<DType>(i);
+  for (DType dtype : kDTypes) {
+    if (InfoOf(dtype).text == text) return dtype;
   }
   return std::nullopt;
 }
 
 std::optional<DType> DTypeFromGguf(uint32_t id) {
-  for (size_t i = 0; i < std::size(kDTypes); ++i) {
-    if (kDTypes[i].gguf_id >= 0 && static_cast<uint32_t>(kDTypes[i].gguf_id) == id) return static_cast<DType>(i);
+  for (DType dtype : kDTypes) {
+    const int gguf_id = InfoOf(dtype).gguf_id;
+    if (gguf_id >= 0 && static_cast<uint32_t>(gguf_id) == id) return dtype;
   }
   return std::nullopt;
 }

@@ -10,8 +10,9 @@
 
 namespace llmc {
 
+// The values are the numbers that plans store: no order, no range of them means anything (InfoOf(d).cls does).
 enum class DType : uint8_t {
-#define DTYPE(name, text, gguf, block, bytes, cls) name,
+#define DTYPE(name, number, text, gguf, block, bytes, cls) name = number,
 #include "ir/dtypes.def"
 #undef DTYPE
 };

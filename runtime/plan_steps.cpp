@@ -16,15 +16,32 @@ constexpr uint32_t kMaxRows = 1u << 16;
 constexpr uint32_t kMaxSliceTiles = 4096;
 constexpr uint32_t kMaxConstants = 256, kMaxWords = 4096, kMaxKernelName = 256;
 
-// Element types by DType's value; tests/backends checks them against ir/dtypes.def and ir/layout.h.
-struct TypeInfo {
-  const char* name;
-  uint64_t step_k, step_bytes;  // of a tile; 0 bytes: not a type of weights
+// Element types by the numbers of ir/dtypes.def; tests/backends checks the table against ir/layout.h.
+enum class TypeClass : uint8_t { FLOAT, INT, BLOCK, ACT };
+enum : uint32_t {
+#define DTYPE(name, number, text, gguf, block, bytes, cls) k##name = number,
+#include "ir/dtypes.def"
+#undef DTYPE
 };
-constexpr TypeInfo kTypes[] = {{"f32", 1, 64},    {"f16", 2, 64},    {"bf16", 2, 64},   {"i32", 1, 0},
-                               {"q4_0", 32, 288}, {"q4_1", 32, 320}, {"q5_0", 32, 352}, {"q5_1", 32, 384},
-                               {"q8_0", 32, 544}, {"a8", 32, 0}};
-constexpr uint32_t kF32 = 0, kBf16 = 2, kA8 = 9;
+struct TypeInfo {
+  uint32_t number;
+  std::string_view name;
+  TypeClass cls;
+  uint64_t block, block_bytes;
+  bool is_weight() const { return cls == TypeClass::FLOAT || cls == TypeClass::BLOCK; }
+  // K of a step of a tile: words of 32 bits, or blocks.
+  uint64_t step_k() const { return block > 1 ? block : sizeof(float) / block_bytes; }
+};
+constexpr TypeInfo kTypes[] = {
+#define DTYPE(name, number, text, gguf, block, bytes, cls) {number, text, TypeClass::cls, block, bytes},
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+const TypeInfo* FindType(uint32_t number) {
+  const auto found =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeInfo& t) { return t.number == number; });
+  return found == std::end(kTypes) ? nullptr : found;
+}
 
 constexpr uint32_t kOneRow = 1, kInterleave = 2, kHasBias = 4, kHasResidual = 8;
 
@@ -76,14 +93,13 @@ void CheckDnnl(const DnnlStep& step, const ByteReader& in) {
             std::string(PlanTypeName(step.x_type)) + ": a8 goes with blocks alone");
   }
   if (PlanTileBytes(step.w_type, 1) == 0) in.Fail("w of type " + Str(step.w_type) + ", which isn't one of weights");
-  if (step.compute == DnnlCompute::Bf16 && (step.x_type != kF32 || step.w_type != kBf16)) {
+  if (step.compute == DnnlCompute::Bf16 && (step.x_type != kF32 || step.w_type != kBF16)) {
     in.Fail("bf16 products of x of type " + std::string(PlanTypeName(step.x_type)) + " and w of type " +
             std::string(PlanTypeName(step.w_type)) + ", not f32 and bf16");
   }
-  if (of_blocks && kTypes[step.w_type].step_k != kPlanBlock)
-    in.Fail("blocks of w of type " + std::string(PlanTypeName(step.w_type)));
-  if (kTypes[step.w_type].step_k == kPlanBlock && step.k % kPlanBlock != 0)
-    in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(kPlanBlock));
+  const TypeInfo& w = *FindType(step.w_type);
+  if (of_blocks && w.block != kPlanBlock) in.Fail("blocks of w of type " + std::string(w.name));
+  if (step.k % w.block != 0) in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(w.block));
   if (gated && step.parts.size() != 1) in.Fail("gated, with " + Str(step.parts.size()) + " parts, not 1");
   if (step.interleave && !gated && step.parts.size() != 2)
     in.Fail("interleaved, neither gated nor of two parts: " + Str(step.parts.size()));
@@ -110,12 +126,16 @@ std::string_view PlanSpaceName(PlanSpace space) {
   return "tokens";
 }
 
-std::string_view PlanTypeName(uint32_t type) { return type < std::size(kTypes) ? kTypes[type].name : ""; }
+std::string_view PlanTypeName(uint32_t type) {
+  const TypeInfo* info = FindType(type);
+  return info == nullptr ? "" : info->name;
+}
 
 uint64_t PlanTileBytes(uint32_t w_type, uint64_t k) {
-  if (w_type >= std::size(kTypes)) return 0;
-  const TypeInfo& type = kTypes[w_type];
-  return (k + type.step_k - 1) / type.step_k * type.step_bytes;
+  const TypeInfo* type = FindType(w_type);
+  if (type == nullptr || !type->is_weight()) return 0;
+  const uint64_t step_bytes = kPlanTile * type->step_k() / type->block * type->block_bytes;
+  return (k + type->step_k() - 1) / type->step_k() * step_bytes;
 }
 
 uint64_t PlanRowBytes(uint32_t x_type, uint64_t k) {

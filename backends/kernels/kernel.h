@@ -36,10 +36,23 @@ enum Layout : int64_t { kLayoutRows = 0, kTiles16 = 1, kKeys16 = 2, kLayoutHeads
 
 // Element types; the values are those of llmc::DType (ir/type.h).
 enum Type : int64_t {
-#define DTYPE(name, text, gguf, block, bytes, cls) k##name,
+#define DTYPE(name, number, text, gguf, block, bytes, cls) k##name = number,
 #include "ir/dtypes.def"
 #undef DTYPE
 };
+// What a type is (the class of ir/dtypes.def); values that are no type are none of these.
+enum class TypeClass : int64_t { NONE, FLOAT, INT, BLOCK, ACT };
+constexpr TypeClass ClassOf(int64_t type) {
+  switch (type) {
+#define DTYPE(name, number, text, gguf, block, bytes, cls) \
+  case number: return TypeClass::cls;
+#include "ir/dtypes.def"
+#undef DTYPE
+    default: return TypeClass::NONE;
+  }
+}
+constexpr bool IsFloat(int64_t type) { return ClassOf(type) == TypeClass::FLOAT; }
+constexpr bool IsBlock(int64_t type) { return ClassOf(type) == TypeClass::BLOCK; }
 
 INLINE uint8_t* At(const LlmcContext* c, uint32_t thread, int64_t space, uint64_t offset) {
   switch (space) {

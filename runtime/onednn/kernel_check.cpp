@@ -50,8 +50,8 @@ constexpr Bounds kBounds[] = {
     {"scale", 0, UINT32_MAX},
 };
 
-bool IsFloat(int64_t type) { return type == kernels::kF32 || type == kernels::kF16 || type == kernels::kBF16; }
-bool IsBlock(int64_t type) { return type >= kernels::kQ4_0 && type <= kernels::kQ8_0; }
+using kernels::IsBlock;
+using kernels::IsFloat;
 bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }

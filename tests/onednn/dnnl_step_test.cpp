@@ -14,6 +14,7 @@ namespace llmc::onednn_test {
 namespace {
 
 using namespace llmc::kernels_test;
+using kernels::IsBlock;
 using kernels::Type;
 
 struct Form {
@@ -225,8 +226,6 @@ void Check(const Form& form) { ASSERT_NO_FATAL_FAILURE(Example(form).Check()); }
 
 constexpr Type kWeightTypes[] = {kernels::kF32,  kernels::kF16,  kernels::kBF16, kernels::kQ4_0,
                                  kernels::kQ4_1, kernels::kQ5_0, kernels::kQ5_1, kernels::kQ8_0};
-
-bool IsBlock(Type type) { return type != kernels::kF32 && type != kernels::kF16 && type != kernels::kBF16; }
 
 TEST(DnnlStep, EveryTypeOfWeights) {
   for (Type type : kWeightTypes) {

@@ -1,6 +1,6 @@
 # libllmc_onednn.so (runtime/onednn): oneDNN's matmuls and the kernels for plans that are steps. It needs oneDNN, 2.6 or newer, built for OpenMP or
 # without threads, and clang 19 for the kernels; llmc and llmc-run need neither. `if(TARGET llmc_onednn)` tells whether it is built.
-set_property(GLOBAL APPEND PROPERTY LLMC_LAYERS "onednn:plan")  # and backends/kernels (tests/layering.cmake)
+set_property(GLOBAL APPEND PROPERTY LLMC_LAYERS "onednn:plan,kernels")
 set(LLMC_ONEDNN ON CACHE STRING "build libllmc_onednn.so: ON (when oneDNN and clang++-19 are there), REQUIRED, OFF")
 set(LLMC_ONEDNN_ROOT "" CACHE PATH "oneDNN's folder (include/oneapi/dnnl, lib); empty: the system's")
 
