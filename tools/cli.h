@@ -82,6 +82,12 @@ struct TraceFlags {
   bool json = false;
 };
 
+struct DiffFlags {
+  std::string a, b;  // plans, *.ir files or models
+  bool json = false;
+};
+
+int CommandDiff(const DiffFlags& flags);
 int CommandVerify(const VerifyFlags& flags);
 int CommandBisect(const BisectFlags& flags);
 int CommandTrace(const TraceFlags& flags);

@@ -214,6 +214,12 @@ int Dispatch(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   trace_app->add_flag("--json", trace.json, "the rows as JSON");
 
+  DiffFlags diff;
+  CLI::App* diff_app = app.add_subcommand("diff", "what differs between two plans, IR texts or models");
+  diff_app->add_option("A", diff.a, "plan, *.ir file or model")->required();
+  diff_app->add_option("B", diff.b, "another")->required();
+  diff_app->add_flag("--json", diff.json, "the changes as JSON");
+
   CompileFlags run;
   CLI::App* run_app =
       app.add_subcommand("run", "compile in memory and run; takes llmc-run's options (llmc-run --help) too");
@@ -244,6 +250,7 @@ int Dispatch(int argc, char** argv) {
     return CommandVerify(verify_flags);
   }
   if (bisect_app->parsed()) return CommandBisect(bisect);
+  if (diff_app->parsed()) return CommandDiff(diff);
   if (trace_app->parsed()) return CommandTrace(trace);
   if (tokenize_app->parsed()) return CommandTokenize(tokenize);
   NoteGiven(*run_app, run);
