@@ -56,6 +56,42 @@ struct TokenizeFlags {
   std::string text;
 };
 
+// The workbench. `compile` has the model's options, backend, target, passes left out and -j.
+struct VerifyFlags {
+  CompileFlags compile;
+  bool whole = false, json = false;
+};
+
+struct BisectFlags {
+  CompileFlags compile;
+  std::string stages, reference, against;  // at most one
+  std::string tokens;                      // of the reference
+  double tolerance = 0;                    // NMSE; 0: bits, for a reference 1e-2
+  std::string reduce;
+  bool json = false;
+};
+
+struct TraceFlags {
+  CompileFlags compile;      // model.model may be a plan
+  std::string text, tokens;  // neither: eight seeded ids
+  std::string stage;         // of a model: "" or import, or a pass
+  int layer = -1;            // -1: all
+  std::string op;            // an op's name or a value's; "": all
+  std::string npy, compare, map;
+  double tolerance = 1e-3;
+  bool json = false;
+};
+
+struct DiffFlags {
+  std::string a, b;  // plans, *.ir files or models
+  bool json = false;
+};
+
+int CommandDiff(const DiffFlags& flags);
+int CommandVerify(const VerifyFlags& flags);
+int CommandBisect(const BisectFlags& flags);
+int CommandTrace(const TraceFlags& flags);
+
 int CommandCompile(const CompileFlags& flags);
 int CommandOpt(const OptFlags& flags);
 int CommandDescribe(const DescribeFlags& flags);

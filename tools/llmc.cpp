@@ -77,14 +77,29 @@ void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
   app.add_option("-j", flags.jobs, "threads of the compiler")->type_name("N")->check(kPositive);
 }
 
+// What the workbench takes of compile's options.
+void AddWorkbenchOptions(CLI::App& app, CompileFlags& flags) {
+  flags.backend = DefaultBackend();
+  AddModelOptions(app, flags.model);
+  app.add_option("--backend", flags.backend, "llvm, onednn, auto, reference")
+      ->check(CLI::IsMember({"llvm", "onednn", "auto", "reference"}));
+  app.add_option("--target-cpu", flags.target_cpu, "as for compile")->type_name("LIST");
+  AddList(app, "--disable-pass", flags.disable_pass, "leave out an optional pass")->type_name("PASS");
+  app.add_option("-j", flags.jobs, "threads")->type_name("N")->check(kPositive);
+}
+
 void NoteGiven(const CLI::App& app, CompileFlags& flags) {
-  flags.context_given = app.count("--context") > 0;
-  flags.chunk_given = app.count("--chunk") > 0;
-  flags.kv_type_given = app.count("--kv-type") > 0;
-  flags.activations_given = app.count("--activations") > 0;
-  flags.quantize_given = app.count("--quantize") > 0;
-  flags.backend_given = app.count("--backend") > 0;
-  flags.target_given = app.count("--target-cpu") > 0;
+  const auto given = [&](const char* name) {  // the workbench has fewer options than compile
+    const CLI::Option* option = app.get_option_no_throw(name);
+    return option != nullptr && option->count() > 0;
+  };
+  flags.context_given = given("--context");
+  flags.chunk_given = given("--chunk");
+  flags.kv_type_given = given("--kv-type");
+  flags.activations_given = given("--activations");
+  flags.quantize_given = given("--quantize");
+  flags.backend_given = given("--backend");
+  flags.target_given = given("--target-cpu");
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name.starts_with("-") && name != "--context" && name != "--chunk")
@@ -159,6 +174,52 @@ int Dispatch(int argc, char** argv) {
   tokenize_app->add_option("PLAN|MODEL", tokenize.path)->required();
   tokenize_app->add_option("-p", tokenize.text, "the text")->required();
 
+  VerifyFlags verify_flags;
+  CLI::App* verify_app = app.add_subcommand("verify", "what each pass and the code did to the numbers");
+  AddWorkbenchOptions(*verify_app, verify_flags.compile);
+  verify_app->add_flag("--whole", verify_flags.whole, "every layer of a large model, not one of each kind");
+  verify_app->add_flag("--json", verify_flags.json, "the table as JSON");
+
+  BisectFlags bisect;
+  CLI::App* bisect_app =
+      app.add_subcommand("bisect", "the first pass, op, layer and element where the numbers leave what was promised");
+  AddWorkbenchOptions(*bisect_app, bisect.compile);
+  bisect_app->add_option("--stages", bisect.stages, "IR files of --dump-ir, perhaps edited, in place of the passes")
+      ->type_name("DIR");
+  bisect_app->add_option("--reference", bisect.reference, "logits f32[tokens, vocab] of another engine")
+      ->type_name("LOGITS.npy");
+  bisect_app->add_option("--tokens", bisect.tokens, "the ids of --reference")->type_name("IDS|@FILE");
+  bisect_app->add_option("--against", bisect.against, "compare op by op with this plan or model")
+      ->type_name("PLAN|MODEL");
+  bisect_app->add_option("--tolerance", bisect.tolerance, "NMSE allowed (default: 0, bits; for --reference 0.01)")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber);
+  bisect_app->add_option("--reduce", bisect.reduce, "write the smallest model that still breaks")->type_name("FILE");
+  bisect_app->add_flag("--json", bisect.json, "the finding as JSON");
+
+  TraceFlags trace;
+  CLI::App* trace_app = app.add_subcommand("trace", "what every op of a run computed, by the interpreter");
+  AddWorkbenchOptions(*trace_app, trace.compile);
+  trace_app->add_option("-p", trace.text, "the prompt");
+  trace_app->add_option("--tokens", trace.tokens, "the prompt as ids (default: eight seeded ones)")
+      ->type_name("IDS|@FILE");
+  trace_app->add_option("--stage", trace.stage, "of a model: after this pass (default: import)")->type_name("PASS");
+  trace_app->add_option("--layer", trace.layer, "this layer alone")->type_name("N")->check(CLI::NonNegativeNumber);
+  trace_app->add_option("--op", trace.op, "ops of this name, or this value, alone")->type_name("NAME");
+  trace_app->add_option("--npy", trace.npy, "write each value as NPY into DIR")->type_name("DIR");
+  trace_app->add_option("--compare", trace.compare, "compare with the NPY files in DIR, by name")->type_name("DIR");
+  trace_app->add_option("--map", trace.map, "lines OURS THEIRS: which file is which value")->type_name("FILE");
+  trace_app->add_option("--tolerance", trace.tolerance, "NMSE from which a value parts (default 0.001)")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber);
+  trace_app->add_flag("--json", trace.json, "the rows as JSON");
+
+  DiffFlags diff;
+  CLI::App* diff_app = app.add_subcommand("diff", "what differs between two plans, IR texts or models");
+  diff_app->add_option("A", diff.a, "plan, *.ir file or model")->required();
+  diff_app->add_option("B", diff.b, "another")->required();
+  diff_app->add_flag("--json", diff.json, "the changes as JSON");
+
   CompileFlags run;
   CLI::App* run_app =
       app.add_subcommand("run", "compile in memory and run; takes llmc-run's options (llmc-run --help) too");
@@ -184,6 +245,13 @@ int Dispatch(int argc, char** argv) {
     if (ir->count() > 0) inspect.ir = pass;
     return CommandInspect(inspect);
   }
+  if (verify_app->parsed()) {
+    NoteGiven(*verify_app, verify_flags.compile);
+    return CommandVerify(verify_flags);
+  }
+  if (bisect_app->parsed()) return CommandBisect(bisect);
+  if (diff_app->parsed()) return CommandDiff(diff);
+  if (trace_app->parsed()) return CommandTrace(trace);
   if (tokenize_app->parsed()) return CommandTokenize(tokenize);
   NoteGiven(*run_app, run);
   return CommandRun(run, run_arguments);

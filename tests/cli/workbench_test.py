@@ -1,0 +1,144 @@
+"""verify, bisect and trace through the command line."""
+import json
+import pathlib
+import re
+import unittest
+
+from harness import GOLDEN, LLMC, TINY, CliTest, npy
+
+
+class VerifyTest(CliTest):
+    def test_table(self):
+        out = self.ok(LLMC, "verify", TINY).stdout
+        self.assertIn("fuse-qkv", out)
+        self.assertIn("code: score, 2 threads", out)
+        self.assertNotIn("BROKEN", out)
+
+    def test_json(self):
+        report = json.loads(self.ok(LLMC, "verify", GOLDEN / "llama-odd", "--json", "--disable-pass", "fuse-qkv").stdout)
+        self.assertTrue(report["holds"])
+        names = [row["what"] for row in report["rows"]]
+        self.assertIn("pack-weights", names)
+        self.assertNotIn("fuse-qkv", names)
+        for row in report["rows"]:
+            self.assertTrue(row["equal"] or row["kind"] == "rounds", row)
+
+    def test_rounding_is_measured(self):
+        report = json.loads(self.ok(LLMC, "verify", TINY, "--json", "--quantize", "q8_0").stdout)
+        rounds = [row for row in report["rows"] if row["what"] == "quantize-activations"]
+        self.assertEqual(len(rounds), 1)
+        self.assertFalse(rounds[0]["equal"])
+        self.assertTrue(0 < rounds[0]["nmse"] < 1e-2, rounds)
+
+    def test_needs_weights(self):
+        self.fails(2, LLMC, "verify", TINY, "--no-weights", says="weights")
+
+
+class BisectTest(CliTest):
+    def stages(self):
+        folder = self.folder / "stages"
+        self.ok(LLMC, "compile", TINY, "-o", self.folder / "m.plan", "--dump-ir", folder)
+        return folder
+
+    def test_nothing_breaks(self):
+        self.assertIn("nothing breaks", self.ok(LLMC, "bisect", TINY).stdout)
+        self.assertIn("nothing breaks", self.ok(LLMC, "bisect", TINY, "--stages", self.stages()).stdout)
+
+    def test_names_an_edited_stage(self):
+        folder = self.stages()
+        files = sorted(folder.glob("*.ir"))
+        first = [path for path in files if "specialize-phases" in path.name][0]
+        for path in files[files.index(first):]:
+            path.write_text(re.sub(r"scale = [0-9.e-]+", "scale = 0.125", path.read_text()))
+        found = json.loads(self.fails_with_output(1, LLMC, "bisect", TINY, "--stages", folder, "--json"))
+        self.assertEqual(found["stage"], first.stem)
+        self.assertEqual(found["culprit"]["op"], "attention")
+        self.assertEqual(found["culprit"]["layer"], 0)
+        text = self.fails_with_output(1, LLMC, "bisect", TINY, "--stages", folder)
+        self.assertIn("> ", text)
+        self.assertIn("b0.att", text)
+
+    def fails_with_output(self, status, *arguments):
+        return self.fails(status, *arguments).stdout
+
+    def test_reference(self):
+        model = GOLDEN / "llama-mha"
+        golden = json.loads((model / "golden.json").read_text())
+        tokens = ",".join(map(str, golden["prompt"]))
+        self.ok(LLMC, "bisect", model, "--reference", model / "logits.npy", "--tokens", tokens, "--kv-type", "f32", "--tolerance", "1e-9")
+        other = GOLDEN / "llama-mqa"
+        self.fails(1, LLMC, "bisect", model, "--reference", other / "logits.npy", "--tokens", tokens, says="")
+        self.fails(2, LLMC, "bisect", model, "--reference", model / "logits.npy", says="--tokens")
+        self.fails(1, LLMC, "bisect", model, "--reference", model / "logits.npy", "--tokens", "1,2", says="values")
+
+    def test_against_a_plan(self):
+        plan = self.compile(TINY)
+        self.assertIn("nothing parts", self.ok(LLMC, "bisect", TINY, "--against", plan).stdout)
+        other = self.compile(TINY, "other.plan", "--quantize", "q8_0")
+        self.assertIn("first op that parts", self.fails_with_output(1, LLMC, "bisect", TINY, "--against", other))
+
+
+class TraceTest(CliTest):
+    def test_rows(self):
+        rows = json.loads(self.ok(LLMC, "trace", TINY, "-p", "7+12=", "--json").stdout)
+        names = [row["value"] for row in rows]
+        self.assertEqual(names[0], "b0.x")
+        self.assertIn("b1.att", names)
+        self.assertTrue(all(row["nonfinite"] == 0 for row in rows))
+        layer = json.loads(self.ok(LLMC, "trace", TINY, "-p", "7+12=", "--json", "--layer", "1", "--op", "attention").stdout)
+        self.assertEqual([row["value"] for row in layer], ["b1.att"])
+
+    def test_plan_and_model_agree(self):
+        plan = self.compile(TINY)
+        self.ok(LLMC, "trace", TINY, "--tokens", "1,2,3", "--npy", self.folder / "a")
+        out = self.ok(LLMC, "trace", plan, "--tokens", "1,2,3", "--compare", self.folder / "a", "--tolerance", "0").stdout
+        self.assertIn("%b1.x", out)
+        values, shape = npy(self.folder / "a" / "b0.x.npy")
+        self.assertEqual(tuple(shape), (3, 128))
+        damaged = bytearray((self.folder / "a" / "b1.n.npy").read_bytes())
+        damaged[-1] ^= 0x40
+        (self.folder / "a" / "b1.n.npy").write_bytes(damaged)
+        self.fails(1, LLMC, "trace", plan, "--tokens", "1,2,3", "--compare", self.folder / "a", says="%b1.n is the first that parts")
+
+    def test_map(self):
+        self.ok(LLMC, "trace", TINY, "--tokens", "1,2", "--npy", self.folder / "a")
+        pathlib.Path(self.folder / "a" / "b0.x.npy").rename(self.folder / "a" / "embedding.npy")
+        (self.folder / "map").write_text("b0.x embedding  # ours theirs\n")
+        out = self.ok(LLMC, "trace", TINY, "--tokens", "1,2", "--compare", self.folder / "a", "--map", self.folder / "map").stdout
+        self.assertIn("embedding.npy", out)
+        (self.folder / "map").write_text("b0.x\n")
+        self.fails(1, LLMC, "trace", TINY, "--tokens", "1,2", "--compare", self.folder / "a", "--map", self.folder / "map", says="OURS THEIRS")
+
+    def test_usage(self):
+        self.fails(2, LLMC, "trace", TINY, "--tokens", "1,x", says="--tokens")
+        self.fails(2, LLMC, "trace", TINY, "--layer", "99", says="--layer")
+        self.fails(1, LLMC, "trace", TINY, "--tokens", "1", "--compare", self.folder, says="NPY")
+        (self.folder / "b0.x.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{}")
+        self.fails(1, LLMC, "trace", TINY, "--tokens", "1", "--compare", self.folder, says="cut")
+
+
+class DiffTest(CliTest):
+    def test_plans(self):
+        a, b = self.compile(TINY), self.compile(TINY, "b.plan", "--kv-type", "f32")
+        self.assertEqual(self.ok(LLMC, "diff", a, a).stdout, "nothing differs\n")
+        out = self.ok(LLMC, "diff", a, b).stdout
+        self.assertIn("option kv_type: f16 -> f32", out)
+        self.assertRegex(out, r"memory states: \d+ bytes -> \d+ bytes")
+        self.assertIn("- state $b", out.replace("  repeat", "").replace("-   state", "- state"))
+        changes = json.loads(self.ok(LLMC, "diff", a, b, "--json").stdout)["changes"]
+        self.assertIn({"group": "option", "name": "kv_type", "a": "f16", "b": "f32"}, changes)
+
+    def test_texts_and_models(self):
+        folder = self.folder / "stages"
+        self.ok(LLMC, "compile", TINY, "-o", self.folder / "m.plan", "--dump-ir", folder)
+        a, b = [next(folder.glob(f"*-{name}.ir")) for name in ("import", "fuse-qkv")]
+        out = self.ok(LLMC, "diff", a, b).stdout
+        self.assertRegex(out, r"(?m)^\+ .*wqkv")
+        self.assertRegex(out, r"(?m)^\+ .*split = ")
+        out = self.ok(LLMC, "diff", GOLDEN / "llama-mha", GOLDEN / "llama-mqa").stdout
+        self.assertIn("weights f32", out)
+        self.fails(1, LLMC, "diff", a, self.folder / "none.ir", says="none.ir")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+// A compiled model as an Executable that keeps everything it points into alive.
+#include "tools/in_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include <unistd.h>
+
+#include "ir/interpreter.h"
+#include "tools/note.h"
+#include "tools/plan_request.h"
+
+namespace llmc {
+namespace {
+
+struct InMemory {
+  Lowered lowered;
+  std::unique_ptr<MemoryPlan> plan;
+  std::unique_ptr<Interpreter> interpreter;
+};
+
+}  // namespace
+
+Executable CompileInMemory(Lowered lowered, const CompileFlags& flags, uint32_t threads) {
+  if (!lowered.model.weights) throw UsageError("code that runs needs weights");
+  auto memory = std::make_shared<InMemory>();
+  memory->lowered = std::move(lowered);
+  const PlanRequest request = RequestOf(flags, memory->lowered);
+  memory->plan = std::make_unique<MemoryPlan>(request);
+  if (isatty(STDERR_FILENO)) Note("\r");
+
+  Executable executable;
+  executable.manifest = std::shared_ptr<const Manifest>(memory, &memory->plan->manifest());
+  executable.weights = memory->plan->weights();
+  executable.weights_size = memory->plan->weights_size();
+  executable.tokenizer = memory->lowered.model.tokenizer;
+  if (memory->lowered.backend == "reference") {
+    memory->interpreter = std::make_unique<Interpreter>(
+        memory->lowered.model.module, *memory->lowered.model.weights,
+        std::max(1, static_cast<int>(threads == 0 ? static_cast<uint32_t>(request.jobs) : threads)));
+    executable.interpret = [interpreter = memory->interpreter.get()](const ForwardCall& call) {
+      const std::vector<float> logits =
+          interpreter->Run(PhaseKindName(call.phase->kind), call.tokens, call.pos, call.total);
+      std::memcpy(call.logits, logits.data(), logits.size() * sizeof(float));
+    };
+  } else {
+    MakeSteps(executable, [&](const std::string& name) { return memory->plan->Entry(name); }, flags.model.model);
+  }
+  executable.owner = memory;
+  return executable;
+}
+
+}  // namespace llmc

@@ -1,0 +1,129 @@
+// Before and after each pass; code against interpreter; phases against each other.
+#include "tools/workbench/verify.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "frontend/json.h"
+#include "ir/text.h"
+#include "passes/check.h"
+#include "runtime/executor.h"
+#include "tools/in_memory.h"
+#include "tools/pass_context.h"
+#include "tools/workbench/stages.h"
+#include "tools/workbench/values.h"
+
+namespace llmc {
+namespace {
+
+constexpr size_t kTokens = 8;
+constexpr double kMostNmse = 1e-2;  // of a pass that rounds, as compile --check has it
+
+int Threads(const CompileFlags& flags) { return std::max(1, flags.jobs == 0 ? 2 : flags.jobs); }
+
+VerifyRow RowOf(std::string what, bool exact, const std::vector<float>& now, const std::vector<float>& was,
+                size_t vocab) {
+  VerifyRow row;
+  row.what = std::move(what);
+  row.kind = exact ? "exact" : "rounds";
+  row.difference = Compare(now, was, vocab);
+  const Difference& d = row.difference;
+  row.holds = exact ? d.same() : d.worst_nmse <= kMostNmse;
+  if (!row.holds && exact)
+    row.note = fmt::format("{} of {} values differ, first at position {}, logit {}: {} was {}", d.unequal, d.values,
+                           d.first / vocab, d.first % vocab, now[d.first], was[d.first]);
+  if (!exact) row.note = fmt::format("NMSE at most {}", kMostNmse);
+  return row;
+}
+
+// Rows of logits from a session: `prompt` tokens in calls of `chunk`, of which only the last row is kept, then decode.
+std::vector<float> PrefillThenDecode(Session& session, std::span<const int32_t> tokens, size_t prompt) {
+  session.Clear();
+  std::vector<float> logits;
+  for (size_t i = 0; i < tokens.size(); i = i == 0 ? prompt : i + 1) {
+    const std::span<const float> row = session.Prefill(tokens.subspan(i, i == 0 ? prompt : 1));
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  return logits;
+}
+
+// Code against interpreter; the interpreter's logits of the last stage are `want`, of every position.
+void VerifyCode(const Executable& executable, const std::vector<int32_t>& tokens, const std::vector<float>& want,
+                bool exact, std::vector<VerifyRow>& rows) {
+  const size_t vocab = executable.manifest->vocab;
+  for (uint32_t threads : {1U, 2U}) {
+    Session session(executable, {.threads = threads, .context = 0, .chunk = 0, .adapt = false});
+    std::vector<float> score;
+    session.Score(tokens, [&](std::span<const float> row) { score.insert(score.end(), row.begin(), row.end()); });
+    rows.push_back(
+        RowOf(fmt::format("code: score, {} thread{}", threads, threads > 1 ? "s" : ""), exact, score, want, vocab));
+    for (size_t prompt : {size_t{5}, size_t{3}, size_t{1}}) {
+      if (prompt > tokens.size()) continue;
+      const std::vector<float> logits = PrefillThenDecode(session, tokens, prompt);
+      const std::vector<float> tail(want.begin() + static_cast<std::ptrdiff_t>((prompt - 1) * vocab), want.end());
+      rows.push_back(
+          RowOf(fmt::format("code: prefill {}, decode, {} thread{}", prompt, threads, threads > 1 ? "s" : ""), exact,
+                logits, tail, vocab));
+    }
+  }
+}
+
+}  // namespace
+
+bool VerifyReport::holds() const {
+  return std::all_of(rows.begin(), rows.end(), [](const VerifyRow& row) { return row.holds; });
+}
+
+VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
+  CompileFlags flags = given;
+  if (!flags.target_given) flags.target_cpu = "native";
+  ModelOptions options = flags.model;
+  options.sink = PrintDiag;
+  Lowered lowered;
+  lowered.model = LoadModel(options);
+  if (!lowered.model.weights)
+    throw UsageError("verify evaluates the model: it needs weights (--weights random:SEED makes some)");
+  Module& module = lowered.model.module;
+  VerifyReport report;
+  report.layers = LayersOf(module);
+  report.all_layers = static_cast<int>(report.layers.size());
+  if (!whole && StoredWeightBytes(module) > kVerifyWhole) {
+    report.layers = RepresentativeLayers(module);
+    module = KeepLayers(module, report.layers);
+  }
+  const WeightSource& weights = *lowered.model.weights;
+  lowered.import_text = Print(module);
+  lowered.backend = flags.backend;
+  lowered.targets = flags.target_cpu;
+  const std::vector<Stage> stages =
+      RunStages(module, ContextFor(flags.backend, flags.target_cpu),
+                {flags.disable_pass.begin(), flags.disable_pass.end()}, flags.model.model);
+  const auto vocab = static_cast<size_t>(VocabOf(module));
+  std::vector<float> was = EvaluateModule(stages[0].module, weights, Threads(flags));
+  for (size_t i = 1; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    if (!stage.changed) {
+      report.rows.push_back({stage.name, stage.pass->exact ? "exact" : "rounds", false, {}, true, ""});
+      continue;
+    }
+    VerifyRow row;
+    try {
+      std::vector<float> now = EvaluateModule(stage.module, weights, Threads(flags));
+      row = RowOf(stage.name, stage.pass->exact, now, was, vocab);
+      was = std::move(now);
+    } catch (const InputError& error) {  // its phases disagree
+      row = {stage.name, stage.pass->exact ? "exact" : "rounds", true, {}, false, error.diag().message};
+    }
+    report.rows.push_back(std::move(row));
+  }
+  module = stages.back().module;
+  const std::vector<int32_t> tokens = SeededTokens(module, std::min<int64_t>(kTokens, module.options.Int("context")));
+  const bool exact = flags.backend == "llvm" || flags.backend == "reference";
+  const Executable executable = CompileInMemory(std::move(lowered), flags, static_cast<uint32_t>(Threads(flags)));
+  VerifyCode(executable, tokens, was, exact || executable.manifest->numerics == "exact", report.rows);
+  return report;
+}
+
+}  // namespace llmc
