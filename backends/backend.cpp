@@ -1,4 +1,4 @@
-// The names of the backends, the table of fused kernels, and the build id.
+// The names of the backends, and the build id.
 #include "backends/backend.h"
 
 #include <algorithm>
@@ -53,22 +53,6 @@ void CheckBackend(std::string_view name) {
                                  name, lacks, fmt::join(names, ", ")));
   }
   throw UsageError(fmt::format("no backend is called \"{}\"; there is {}", name, fmt::join(names, ", ")));
-}
-
-std::vector<std::vector<OpKind>> FusedKernels() {
-  return {
-      {OpKind::RmsNorm, OpKind::Quantize},   {OpKind::AddRmsNorm, OpKind::Quantize},
-      {OpKind::Linear, OpKind::Gated},       {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
-      {OpKind::Attention, OpKind::Quantize}, {OpKind::AttentionMerge, OpKind::Quantize},
-  };
-}
-
-std::vector<std::vector<OpKind>> OnednnFusedKernels() {
-  return {
-      {OpKind::RmsNorm, OpKind::Quantize},   {OpKind::AddRmsNorm, OpKind::Quantize},
-      {OpKind::Linear, OpKind::Gated},       {OpKind::Linear, OpKind::Add},
-      {OpKind::Attention, OpKind::Quantize}, {OpKind::AttentionMerge, OpKind::Quantize},
-  };
 }
 
 std::string BackendBuildId() {

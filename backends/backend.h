@@ -4,8 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/op_kind.h"
-
 namespace llmc {
 
 // "reference" (the interpreter; its plans carry no code); in a build with LLVM "llvm", the default; in a build with
@@ -15,12 +13,6 @@ const std::vector<std::string>& BackendNames();
 std::string DefaultBackend();
 // Throws UsageError for a name that isn't one of them, saying what this build lacks.
 void CheckBackend(std::string_view name);
-
-// Ops in a row, each reading its predecessor's last result, that exist as one function: what plan-schedule may fuse.
-// For llvm and reference, whose IR is the same;
-std::vector<std::vector<OpKind>> FusedKernels();
-// and where matrices are oneDNN's: kernels without a product, and what a product's post-ops do.
-std::vector<std::vector<OpKind>> OnednnFusedKernels();
 
 // Versions of llmc and LLVM, and a hash of the embedded kernels. The same build gives the same text on any machine.
 std::string BackendBuildId();

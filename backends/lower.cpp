@@ -1,13 +1,13 @@
-// Lowering. Per group of ops with one `fn`: a value without storage (`none`) between two ops means one fused kernel;
-// everything else is a call of its own.
+// Lowering. Ops of one `fn` whose values between them are at `none` are one kernel; everything else is a call of its
+// own. Which kernel, and what its words and constants are, says the table (kernel_table.h): nothing here knows an op,
+// but for a product with a weight on oneDNN.
 #include "backends/lower.h"
 
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
-#include "backends/call_builder.h"
+#include "backends/kernel_table.h"
 #include "backends/onednn/product.h"
 #include "ir/diag.h"
 #include "ir/op.h"
@@ -15,7 +15,13 @@
 namespace llmc {
 namespace {
 
-int64_t FloatBits(float value) { return std::bit_cast<uint32_t>(value); }
+// Constants that differ between phases (where values live, how threads divide them), matrices (their columns) and
+// layers (whether attention quantises). Over many rows reading them from the record costs nothing, and one function
+// serves all: half the code of a model.
+bool IsOpen(const KernelRow& row, std::string_view name) {
+  return name.ends_with("_space") || name == "over" || name == "grain" || name == "n0" || name == "n1" ||
+         name == "n2" || (name == "out_type" && row.HasConstant("kv_heads"));
+}
 
 class FuncLowering {
  public:
@@ -31,11 +37,12 @@ class FuncLowering {
   Phase Run() {
     for (size_t first = 0; first < func_.ops.size();) {
       size_t end = first + 1;
-      while (!IsView(first) && end < func_.ops.size() && (IsView(end) || Plan(end).fn == Plan(first).fn)) ++end;
+      while (!IsView(first) && end < func_.ops.size() && (IsView(end) || ScheduleOf(end).fn == ScheduleOf(first).fn))
+        ++end;
       done_.assign(end - first, false);
       first_ = first;
       for (size_t i = first; i < end; ++i) {
-        if (!IsView(i) && !done_[i - first]) LowerOp(func_.ops[i]);
+        if (!IsView(i) && !done_[i - first]) Lower(ChainFrom(i));
       }
       first = end;
     }
@@ -45,7 +52,7 @@ class FuncLowering {
  private:
   bool IsView(size_t op) const { return DefOf(func_.ops[op].kind).is_view; }
   // A view has no schedule, every other op has one.
-  const Schedule& Plan(size_t op) const {
+  const Schedule& ScheduleOf(size_t op) const {
     if (!func_.ops[op].schedule) Fail(DiagKind::BadSchedule, {"@" + func_.name, ""}, "a phase without a schedule");
     return *func_.ops[op].schedule;
   }
@@ -75,20 +82,32 @@ class FuncLowering {
     return at.has_value() && at->space == Space::None;
   }
 
-  // The op of this group, behind `op`, that takes `value` (through views) from registers. Null: the value has storage.
-  const Op* Fused(const Op& op, ValueId value, OpKind kind) {
-    if (!IsNone(value)) return nullptr;
+  // The op of this group that takes `value` (through views) from registers, or null.
+  const Op* ReaderOf(ValueId value) {
     for (size_t i = 0; i < done_.size(); ++i) {
       const Op& user = func_.ops[first_ + i];
       if (done_[i] || IsView(first_ + i)) continue;
       const bool reads = std::any_of(user.operands.begin(), user.operands.end(),
                                      [&](Operand o) { return Base(o) == Operand::Local(value); });
       if (!reads) continue;
-      if (user.kind != kind) NoKernel(op, fmt::format("its result has no storage and goes to {}", OpText(user.kind)));
       done_[i] = true;
       return &user;
     }
-    NoKernel(op, "its result has no storage and nothing in its function reads it");
+    return nullptr;
+  }
+
+  // Op number i and those that go on with what it leaves without storage.
+  KernelOps ChainFrom(size_t i) {
+    std::vector<const Op*> chain = {&func_.ops[i]};
+    done_[i - first_] = true;
+    for (;;) {
+      const std::vector<ValueId>& results = chain.back()->results;
+      const auto none = std::find_if(results.begin(), results.end(), [&](ValueId v) { return IsNone(v); });
+      if (none == results.end()) return {module_, func_, std::move(chain)};
+      const Op* reader = ReaderOf(*none);
+      if (reader == nullptr) NoKernel(*chain.front(), "its result has no storage and nothing in its function reads it");
+      chain.push_back(reader);
+    }
   }
 
   PlanPlace Locate(const Op& op, Operand operand) const {
@@ -110,23 +129,40 @@ class FuncLowering {
             static_cast<uint64_t>(value.at->offset)};
   }
 
-  void Place(CallBuilder& call, const Op& op, const std::string& word, Operand operand) const {
-    const PlanPlace place = Locate(op, operand);
-    call.Word(word, static_cast<int64_t>(place.offset));
-    if (call.HasConstant(word + "_space")) call.Constant(word + "_space", static_cast<int64_t>(place.space));
-  }
-  void PlaceResult(CallBuilder& call, const Op& op, const std::string& word, size_t result) const {
-    Place(call, op, word, Operand::Local(op.results[result]));
+  // What a word or NAME_space of a kernel names; nullopt: the ops have no such operand or result.
+  std::optional<PlanPlace> Find(const KernelOps& ops, std::string_view name) const {
+    if (const Operand* operand = ops.FindOperand(name)) return Locate(ops.first(), *operand);
+    const auto result = [&](const Op& op, size_t i) { return Locate(op, Operand::Local(op.results[i])); };
+    if (name == "out") return result(ops.last(), ops.last().results.size() - 1);
+    if (name.size() == 4 && name.starts_with("out")) {
+      const auto i = static_cast<size_t>(name[3] - '0');
+      return i < ops.last().results.size() ? std::optional(result(ops.last(), i)) : std::nullopt;
+    }
+    for (const Op* op : ops.ops()) {
+      const std::vector<std::string_view>& names = DefOf(op->kind).results;
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (names[i] == name) return result(*op, i);
+      }
+    }
+    return std::nullopt;
   }
 
-  void Divide(CallBuilder& call, const Op& op, std::initializer_list<Over> known) const {
-    const Schedule& schedule = *op.schedule;
-    if (schedule.over != Over::All && schedule.over != Over::One &&
-        std::find(known.begin(), known.end(), schedule.over) == known.end()) {
-      NoKernel(op, "the kernel doesn't divide its work so");
-    }
-    call.Constant("over", static_cast<int64_t>(schedule.over));
-    call.Constant("grain", schedule.grain);
+  int64_t ConstantFor(const KernelRow& row, const KernelOps& ops, std::string_view name) const {
+    const Schedule& schedule = *ops.first().schedule;
+    if (name == "over") return static_cast<int64_t>(schedule.over);
+    if (name == "grain") return schedule.grain;
+    if (!name.ends_with("_space")) return ConstantOf(row, ops, name);
+    const std::optional<PlanPlace> place = Find(ops, name.substr(0, name.size() - 6));
+    return static_cast<int64_t>(place ? place->space : PlanSpace::Shared);
+  }
+
+  // Rows are one, or the call's.
+  bool IsOneRow(const Op& op) const {
+    const Type& type = RowsTypeOf(module_, func_, op);
+    const Dim& rows = type.dims.empty() ? Dim(1) : type.dims[0];
+    if (!rows.is_symbol() && rows.value != 1)
+      NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
+    return !rows.is_symbol() || one_row_;
   }
 
   void Push(KernelCall call, const Op& op) {
@@ -135,112 +171,46 @@ class FuncLowering {
     step_ = op.schedule->step;
   }
 
-  void Emit(CallBuilder& call, const Op& op) {
-    const Type& rows_of =
-        op.kind == OpKind::Embed || op.kind == OpKind::KvAppend ? TypeOfOperand(op, 1) : TypeOfOperand(op, 0);
-    const Dim& rows = rows_of.dims.empty() ? Dim(1) : rows_of.dims[0];
-    CheckRows(op, rows);
-    const bool one_row = !rows.is_symbol() || one_row_;
-    Push(call.Finish(one_row, !onednn_), op);
-  }
-  void CheckRows(const Op& op, const Dim& rows) const {
-    if (!rows.is_symbol() && rows.value != 1)
-      NoKernel(op, fmt::format("{} rows that are neither one nor the call's", rows.value));
-  }
-
-  static int64_t Width(const Type& type) {
-    int64_t width = 1;
-    for (size_t i = 1; i < type.dims.size(); ++i) width *= type.dims[i].value;
-    return width;
-  }
-
-  void LowerOp(const Op& op) {
-    switch (op.kind) {
-      case OpKind::Embed: return LowerEmbed(op);
-      case OpKind::RmsNorm:
-      case OpKind::AddRmsNorm: return LowerNorm(op);
-      case OpKind::Linear: return LowerLinear(op);
-      case OpKind::Quantize: return LowerQuantize(op);
-      case OpKind::Round: return LowerRound(op);
-      case OpKind::Reshape: return;
-      case OpKind::Rope: return LowerRope(op);
-      case OpKind::KvAppend: return LowerAppend(op);
-      case OpKind::Attention:
-      case OpKind::AttentionGroups: return LowerAttention(op);
-      case OpKind::AttentionMerge: return LowerMerge(op);
-      case OpKind::Add: return LowerElementwise(op, "add", "a", "b");
-      case OpKind::Gated: return LowerElementwise(op, "gated", "gate", "up");
-      case OpKind::LastRows: return LowerLastRows(op);
+  void Lower(const KernelOps& ops) {
+    const Op& first = ops.first();
+    if (onednn_ && DefOf(first.kind).weight >= 0) return LowerProduct(ops);
+    const KernelChoice choice = ChooseKernel(ops);
+    if (choice.row == nullptr) NoKernel(first, choice.why);
+    CheckDivision(*choice.row, ops);
+    KernelCall call;
+    call.kernel = choice.row->name;
+    call.one_row = IsOneRow(first);
+    for (const std::string_view word : choice.row->words) {
+      const std::optional<PlanPlace> place = Find(ops, word);
+      call.record.push_back(place ? place->offset : 0);
     }
-  }
-
-  void LowerEmbed(const Op& op) {
-    CallBuilder call("embed");
-    const Type& table = TypeOfOperand(op, 0);
-    Place(call, op, "table", op.operands[0]);
-    Place(call, op, "tokens", op.operands[1]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("dim", table.dims[1].value);
-    call.Constant("type", static_cast<int64_t>(table.dtype));
-    call.Constant("layout", static_cast<int64_t>(table.layout));
-    Divide(call, op, {Over::Rows, Over::Tiles});
-    Emit(call, op);
-  }
-
-  void LowerNorm(const Op& op) {
-    const bool add = op.kind == OpKind::AddRmsNorm;
-    const size_t normed = add ? 1 : 0;
-    const Op* quantize = Fused(op, op.results[normed], OpKind::Quantize);
-    const Type& x = TypeOfOperand(op, 0);
-    const int64_t dim = x.dims.back().value;
-    if (x.dims.size() != 2 && (add || quantize != nullptr)) NoKernel(op, "more than two dims");
-    CallBuilder call(add ? (quantize != nullptr ? "add_rms_norm_quantize" : "add_rms_norm")
-                         : (quantize != nullptr ? "rms_norm_quantize" : "rms_norm"));
-    Place(call, op, "x", op.operands[0]);
-    if (add) {
-      Place(call, op, "delta", op.operands[1]);
-      PlaceResult(call, op, "sum", 0);
+    for (const std::string_view name : choice.row->constants) {
+      const int64_t value = ConstantFor(*choice.row, ops, name);
+      const bool open = !onednn_ && !call.one_row && IsOpen(*choice.row, name);
+      if (open) call.record.push_back(static_cast<uint64_t>(value));
+      call.constants.push_back(open ? std::nullopt : std::optional(value));
     }
-    Place(call, op, "gain", op.operands.back());
-    PlaceResult(call, quantize != nullptr ? *quantize : op, "out", quantize != nullptr ? 0 : normed);
-    call.Constant("dim", dim);
-    call.Constant("eps", FloatBits(op.attrs.F32("eps")));
-    if (call.HasConstant("heads")) {
-      const int64_t heads = Width(x) / dim;
-      call.Constant("heads", heads);
-      Divide(call, op, {Over::Rows, Over::Heads});
-    } else {
-      Divide(call, op, {Over::Rows});
-    }
-    Emit(call, op);
+    Push(std::move(call), first);
   }
 
-  void LowerQuantize(const Op& op) {
-    CallBuilder call("quantize");
-    Place(call, op, "x", op.operands[0]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("dim", ResultType(op, 0).dims.back().value);
-    if (op.schedule->over == Over::Tiles && op.schedule->grain % 2 != 0) NoKernel(op, "a block is two tiles");
-    Divide(call, op, {Over::Rows, Over::Tiles});
-    Emit(call, op);
-  }
-
-  void LowerRound(const Op& op) {
-    CallBuilder call("round_" + op.attrs.Ident("to"));
-    Place(call, op, "x", op.operands[0]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("dim", Width(ResultType(op, 0)));
-    Divide(call, op, {Over::Rows, Over::Tiles});
-    Emit(call, op);
+  void CheckDivision(const KernelRow& row, const KernelOps& ops) const {
+    const Schedule& schedule = *ops.first().schedule;
+    if (schedule.scratch) NoKernel(ops.first(), "its kernel takes no scratch");
+    const bool known = schedule.over == Over::All || schedule.over == Over::One ||
+                       std::find(row.divisions.begin(), row.divisions.end(), schedule.over) != row.divisions.end();
+    if (!known) NoKernel(ops.first(), "the kernel doesn't divide its work so");
+    if (schedule.over == Over::Tiles && schedule.grain % 2 != 0 && ops.Out().dtype == DType::A8)
+      NoKernel(ops.first(), "a block is two tiles");
   }
 
   // A product by oneDNN, with what its post-ops can do.
-  void LowerProduct(const Op& op) {
-    CheckRows(op, TypeOfOperand(op, 0).dims[0]);
-    const bool pair = op.results.size() == 2 && std::get<bool>(AttrOf(op, "interleave"));
-    const Op* gated = pair ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
-    const Op* add = op.results.size() == 1 ? Fused(op, op.results[0], OpKind::Add) : nullptr;
-    DnnlStep step = ProductOf(module_, func_, op, gated != nullptr);
+  void LowerProduct(const KernelOps& ops) {
+    const Op& op = ops.first();
+    if (const std::string why = ProductObstacle(ops); !why.empty()) NoKernel(op, why);
+    IsOneRow(op);
+    const Op* behind = ops.ops().size() > 1 ? ops.ops()[1] : nullptr;
+    const bool pair = behind != nullptr && DefOf(behind->kind).takes_pair;
+    DnnlStep step = ProductOf(module_, func_, op, pair);
     if (step.compute == DnnlCompute::Blocks && std::get<int64_t>(AttrOf(op, "k_split")) != 1)
       NoKernel(op, "k_split other than 1 of a8 activations");
     const Schedule& schedule = *op.schedule;
@@ -255,159 +225,15 @@ class FuncLowering {
     step.x = Locate(op, op.operands[0]);
     step.w = Locate(op, op.operands[1]).offset;
     if (op.operands.size() > 2) step.bias = Locate(op, op.operands[2]).offset;
-    if (gated != nullptr) CheckGateOrder(op, *gated);
-    if (add != nullptr) {
-      const bool second = Base(add->operands[1]) == Operand::Local(op.results[0]);
-      step.residual = Locate(*add, add->operands[second ? 0 : 1]);
+    if (behind != nullptr && !pair) {  // a residual
+      const bool second = Base(behind->operands[1]) == Operand::Local(op.results[0]);
+      step.residual = Locate(*behind, behind->operands[second ? 0 : 1]);
     }
-    const Op& last = gated != nullptr ? *gated : add != nullptr ? *add : op;
-    for (size_t i = 0; i < step.parts.size(); ++i) step.parts[i].out = Locate(last, Operand::Local(last.results[i]));
+    for (size_t i = 0; i < step.parts.size(); ++i)
+      step.parts[i].out = Locate(ops.last(), Operand::Local(ops.last().results[i]));
     KernelCall call;
     call.product = std::move(step);
     Push(std::move(call), op);
-  }
-
-  void CheckGateOrder(const Op& op, const Op& gated) const {
-    if (Base(gated.operands[0]) != Operand::Local(op.results[0]) ||
-        Base(gated.operands[1]) != Operand::Local(op.results[1])) {
-      NoKernel(op, "gated doesn't take the two results in order");
-    }
-  }
-
-  void LowerLinear(const Op& op) {
-    const Type &x = TypeOfOperand(op, 0), &w = TypeOfOperand(op, 1);
-    const bool a8 = x.dtype == DType::A8, has_bias = op.operands.size() > 2;
-    if (w.layout != Layout::Tiles16) NoKernel(op, "the weight isn't packed (pack-weights)");
-    if (op.results.size() > 3) NoKernel(op, "more than three results");
-    if (onednn_) return LowerProduct(op);
-    if (op.schedule->scratch) NoKernel(op, "its kernel takes no scratch");
-    const bool interleave = std::get<bool>(AttrOf(op, "interleave"));
-    const Op* gated = op.results.size() == 2 && interleave ? Fused(op, op.results[0], OpKind::Gated) : nullptr;
-    const Op* quantize = gated != nullptr ? Fused(*gated, gated->results[0], OpKind::Quantize) : nullptr;
-    CallBuilder call(gated != nullptr ? (a8 ? "linear_gated_a8" : "linear_gated_f32")
-                                      : (a8 ? "linear_a8" : "linear_f32"));
-    Place(call, op, "x", op.operands[0]);
-    Place(call, op, "w", op.operands[1]);
-    if (has_bias) Place(call, op, "bias", op.operands[2]);
-    call.Constant("k", x.dims.back().value);
-    call.Constant("type", static_cast<int64_t>(w.dtype));
-    call.Constant("k_split", std::get<int64_t>(AttrOf(op, "k_split")));
-    call.Constant("has_bias", has_bias ? 1 : 0);
-    if (gated != nullptr) {
-      const Op& last = quantize != nullptr ? *quantize : *gated;
-      CheckGateOrder(op, *gated);
-      PlaceResult(call, last, "out", 0);
-      call.Constant("n", ResultType(op, 0).dims[1].value);
-      call.Constant("out_type", static_cast<int64_t>(ResultType(last, 0).dtype));
-      Divide(call, last, {Over::Tiles});
-    } else {
-      call.Constant("interleave", interleave ? 1 : 0);
-      for (size_t i = 0; i < 3; ++i) {
-        const std::string n = std::to_string(i);
-        const bool present = i < op.results.size();
-        call.Constant("n" + n, present ? ResultType(op, i).dims[1].value : 0);
-        call.Constant("out" + n + "_space", static_cast<int64_t>(PlanSpace::Shared));
-        if (present) PlaceResult(call, op, "out" + n, i);
-      }
-      Divide(call, op, {Over::Tiles});
-    }
-    Emit(call, op);
-  }
-
-  void LowerRope(const Op& op) {
-    CallBuilder call("rope");
-    const Type& x = TypeOfOperand(op, 0);
-    Place(call, op, "x", op.operands[0]);
-    Place(call, op, "table", op.operands[1]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("heads", x.dims[1].value);
-    call.Constant("dim", x.dims[2].value);
-    call.Constant("rotary", TypeOfOperand(op, 1).dims[1].value);
-    call.Constant("pairs", op.attrs.Ident("pairs") == "interleaved" ? 1 : 0);
-    Divide(call, op, {Over::Rows, Over::Heads});
-    Emit(call, op);
-  }
-
-  void LowerAppend(const Op& op) {
-    CallBuilder call("kv_append");
-    const Type& state = TypeOfOperand(op, 0);
-    Place(call, op, "state", op.operands[0]);
-    Place(call, op, "x", op.operands[1]);
-    call.Constant("slots", state.dims[0].value);
-    call.Constant("heads", state.dims[1].value);
-    call.Constant("dim", state.dims[2].value);
-    call.Constant("type", static_cast<int64_t>(state.dtype));
-    call.Constant("layout", static_cast<int64_t>(state.layout));
-    Divide(call, op, {Over::Rows, Over::Heads});
-    Emit(call, op);
-  }
-
-  void LowerAttention(const Op& op) {
-    const bool groups = op.kind == OpKind::AttentionGroups;
-    const Op* quantize = groups ? nullptr : Fused(op, op.results[0], OpKind::Quantize);
-    CallBuilder call(groups ? "attention_groups" : "attention");
-    const Type &q = TypeOfOperand(op, 0), &k = TypeOfOperand(op, 1), &v = TypeOfOperand(op, 2);
-    if (k.dtype != v.dtype) NoKernel(op, "keys and values of two types");
-    Place(call, op, "q", op.operands[0]);
-    Place(call, op, "k", op.operands[1]);
-    Place(call, op, "v", op.operands[2]);
-    const Op& last = quantize != nullptr ? *quantize : op;
-    PlaceResult(call, last, "out", 0);
-    call.Constant("q_heads", q.dims[1].value);
-    call.Constant("kv_heads", k.dims[1].value);
-    call.Constant("dim", q.dims[2].value);
-    call.Constant("slots", k.dims[0].value);
-    call.Constant("window", std::get<int64_t>(AttrOf(op, "window")));
-    call.Constant("scale", FloatBits(op.attrs.F32("scale")));
-    call.Constant("type", static_cast<int64_t>(k.dtype));
-    call.Constant("k_layout", static_cast<int64_t>(k.layout));
-    call.Constant("v_layout", static_cast<int64_t>(v.layout));
-    if (groups) {
-      Divide(call, op, {Over::Keys});
-    } else {
-      call.Constant("out_type", static_cast<int64_t>(ResultType(last, 0).dtype));
-      Divide(call, op, {Over::Heads, Over::Rows, Over::Queries});
-    }
-    Emit(call, op);
-  }
-
-  void LowerMerge(const Op& op) {
-    const Op* quantize = Fused(op, op.results[0], OpKind::Quantize);
-    const Op& last = quantize != nullptr ? *quantize : op;
-    CallBuilder call("attention_merge");
-    const Type& partials = TypeOfOperand(op, 0);
-    Place(call, op, "partials", op.operands[0]);
-    PlaceResult(call, last, "out", 0);
-    call.Constant("q_heads", partials.dims[1].value);
-    call.Constant("dim", partials.dims[3].value - 2);
-    // Only the number of groups matters here, one more than the cache's.
-    call.Constant("slots", (partials.dims[2].value - 1) * 64);
-    call.Constant("window", std::get<int64_t>(AttrOf(op, "window")));
-    call.Constant("out_type", static_cast<int64_t>(ResultType(last, 0).dtype));
-    Divide(call, op, {Over::Heads, Over::Rows});
-    Emit(call, op);
-  }
-
-  void LowerElementwise(const Op& op, std::string_view kernel, const std::string& a, const std::string& b) {
-    CallBuilder call(kernel);
-    if (op.kind == OpKind::Gated && std::get<std::string>(AttrOf(op, "act")) != "silu")
-      NoKernel(op, "another activation than silu");
-    Place(call, op, a, op.operands[0]);
-    Place(call, op, b, op.operands[1]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("dim", Width(ResultType(op, 0)));
-    Divide(call, op, {Over::Rows, Over::Tiles});
-    Emit(call, op);
-  }
-
-  void LowerLastRows(const Op& op) {
-    CallBuilder call("last_rows");
-    Place(call, op, "x", op.operands[0]);
-    PlaceResult(call, op, "out", 0);
-    call.Constant("dim", Width(ResultType(op, 0)));
-    call.Constant("count", op.attrs.Int("count"));
-    Divide(call, op, {Over::Rows, Over::Tiles});
-    Emit(call, op);
   }
 
   const Module& module_;

@@ -17,19 +17,18 @@ int64_t CountOf(const WeightUse& use) {
   return n;
 }
 
-// The sum of the ops' costs. The last rms_norm and the head see one row: only the last row's logits are wanted.
+// The sum of the ops' costs. Only the last row's logits are wanted, so what works for them alone sees one row.
 WorkFigures WorkOf(const Module& module, int64_t rows, int64_t total) {
   WorkFigures work{rows, total};
   const Func& f = module.funcs[0];
-  constexpr size_t kHeadOps = 2;
+  const std::vector<bool> for_last = LastRowOps(f);
   for (size_t i = 0; i < f.ops.size(); ++i) {
     const Op& op = f.ops[i];
     const OpDef& def = DefOf(op.kind);
     if (def.cost == nullptr) continue;
     InferContext context{module, f, op, {}};
     for (const Operand& operand : op.operands) context.operand_types.push_back(TypeOf(module, f, operand));
-    bool at_head = i + kHeadOps >= f.ops.size();
-    Cost cost = def.cost(context, at_head ? 1 : rows, total);
+    Cost cost = def.cost(context, for_last[i] ? 1 : rows, total);
     work.weight_macs += cost.weight_macs;
     work.attention_macs += cost.attention_macs;
     work.weight_bytes += cost.weight_bytes;

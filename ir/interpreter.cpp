@@ -170,8 +170,9 @@ void Interpreter::Impl::CheckCall(const Func& func, std::span<const int32_t> tok
             "total is " + std::to_string(total) + ", must be at least pos + tokens, " + std::to_string(pos + rows));
   }
   for (const Op& op : func.ops) {
-    if (op.kind != OpKind::Embed) continue;
-    const int64_t vocabulary = TypeOf(module, func, op.operands[0]).dims[0].value;
+    const OpDef& def = DefOf(op.kind);
+    if (def.ids < 0 || op.operands[static_cast<size_t>(def.ids)] != Operand::Local(func.params[0])) continue;
+    const int64_t vocabulary = TypeOf(module, func, op.operands[static_cast<size_t>(def.table)]).dims[0].value;
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] < 0 || tokens[i] >= vocabulary) {
         FailRun(func, "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", the vocabulary has " +

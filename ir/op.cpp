@@ -1,6 +1,7 @@
 // The table of op records, and what is generic over them: checks of operand counts and attributes, inference, building.
 #include "ir/op.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "ir/diag.h"
@@ -93,6 +94,26 @@ std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const A
 
 void InferContext::Fail(std::string_view label, const std::string& message) const {
   FailAt(op, DiagKind::ConstraintViolated, message + " (" + std::string(label) + ")");
+}
+
+const Type& RowsTypeOf(const Module& module, const Func& func, const Op& op) {
+  return TypeOf(module, func, op.operands[static_cast<size_t>(DefOf(op.kind).rows)]);
+}
+
+std::vector<bool> LastRowOps(const Func& func) {
+  std::vector<bool> for_last(func.ops.size(), false);
+  std::vector<bool> other_use(func.values.size(), false);
+  for (size_t i = func.ops.size(); i-- > 0;) {
+    const Op& op = func.ops[i];
+    for_last[i] = DefOf(op.kind).row_wise && std::none_of(op.results.begin(), op.results.end(), [&](ValueId result) {
+                    return other_use[static_cast<size_t>(result)];
+                  });
+    if (for_last[i]) continue;
+    for (const Operand& operand : op.operands) {
+      if (!operand.is_global) other_use[static_cast<size_t>(operand.index)] = true;
+    }
+  }
+  return for_last;
 }
 
 std::vector<Type> Infer(const Module& module, const Func& func, const Op& op) {

@@ -23,7 +23,8 @@ struct AttrDef {
 
 struct OperandDef {
   std::string_view name;
-  bool optional = false;  // only trailing operands
+  bool optional = false;        // only trailing operands
+  Layout cache = Layout::Rows;  // not rows: a cache, which kernels stream in this layout (plan-kv-cache)
 };
 
 const AttrDef* FindAttr(const std::vector<AttrDef>& defs, std::string_view name);  // nullptr: none
@@ -86,8 +87,21 @@ struct OpDef {
   std::vector<OperandDef> operands;
   std::vector<AttrDef> attrs;
   std::vector<std::string_view> results;  // names; a trailing "..." name means one or more (linear's split)
-  bool is_view = false;                   // the result shares its first operand's storage (reshape)
-  bool appends_state = false;             // the first operand is a state and the result is its new value
+
+  // Traits: what the verifier, passes and backends ask instead of naming a kind.
+  bool is_view = false;        // the result shares its first operand's storage (reshape)
+  bool appends_state = false;  // the first operand is a state and the result is its new value
+  bool row_wise = false;       // row s of a result comes from row s of the operands alone
+  bool copies = false;         // the result's elements are elements of operand 0
+  bool takes_pair = false;   // operands 0 and 1 are equal columns of two products, which one product with `interleave`
+                             // may make (fuse-gate-up)
+  int weight = -1;           // the operand that is a matrix of weights: the op is a product with it, of operand 0
+  int rows = 0;              // the operand whose dim 0 counts the rows that the op works on
+  int table = -1, ids = -1;  // rows of operand `table` are chosen by operand `ids`, which hold 0 .. rows - 1
+  std::string_view rounds_to = {};  // the attribute that names the type whose values the result holds
+  // How plan-schedule divides it for few rows and for many; heads: of a result [S, H, D], any other is computed by all.
+  Over few = Over::All, many = Over::Rows;
+
   std::vector<Type> (*infer)(const InferContext&) = nullptr;  // constraints C1.. of ir/README.md, then result types
   void (*eval)(const EvalContext&) = nullptr;                 // obvious scalar code; the definition to the bit
   Cost (*cost)(const InferContext&, int64_t rows, int64_t total) = nullptr;  // nullptr: no work worth counting
@@ -102,6 +116,12 @@ struct OpDef {
 const OpDef& DefOf(OpKind kind);
 std::string_view OpText(OpKind kind);
 std::optional<OpKind> OpFromText(std::string_view text);
+
+// The operand that counts the rows, in this op.
+const Type& RowsTypeOf(const Module& module, const Func& func, const Op& op);
+// Which ops work for the last row alone when only its result is wanted: the last op, and those row-wise ones that feed
+// nothing but such ops.
+std::vector<bool> LastRowOps(const Func& func);
 
 // Result types of an op whose operands and attrs are set; throws InputError with the op's line as place.
 std::vector<Type> Infer(const Module& module, const Func& func, const Op& op);

@@ -132,8 +132,8 @@ class ScheduleChecker {
 
   void CheckScratch(const Op& op) const {
     if (!op.schedule->scratch) return;
-    if (op.kind != OpKind::Linear || op.schedule->over != Over::Tiles) {
-      FailOp(op, "scratch is for a linear that is divided over tiles", "S7");
+    if (DefOf(op.kind).weight < 0 || op.schedule->over != Over::Tiles) {
+      FailOp(op, "scratch is for a product with a weight that is divided over tiles", "S7");
     }
   }
 
@@ -184,7 +184,7 @@ class ScheduleChecker {
     const Type& type = ValueOf(op.results[0]).type;
     if (schedule.over == Over::Rows && !type.dims.empty()) {
       // A state's rows are those of what is appended.
-      const Dim rows = type.state < 0 ? type.dims[0] : TypeOf(module_, func_, op.operands[1]).dims[0];
+      const Dim rows = type.state < 0 ? type.dims[0] : RowsTypeOf(module_, func_, op).dims[0];
       return Parts{Over::Rows, rows, schedule.grain};
     }
     if (schedule.over == Over::Tiles) {

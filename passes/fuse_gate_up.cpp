@@ -41,7 +41,7 @@ bool FuseGateUp(Module& module, const PassContext& context) {
   bool changed = false;
   for (Func& func : module.funcs) {
     for (size_t i = 0; i < func.ops.size(); ++i) {
-      if (func.ops[i].kind != OpKind::Gated) continue;
+      if (!DefOf(func.ops[i].kind).takes_pair) continue;
       const std::vector<int> defs = DefiningOps(func);
       const int g = defs[static_cast<size_t>(func.ops[i].operands[0].index)],
                 u = defs[static_cast<size_t>(func.ops[i].operands[1].index)];

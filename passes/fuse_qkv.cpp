@@ -7,8 +7,8 @@
 // Needs:    canonicalize (equal inputs are one value).
 // Leaves:   one const in tiles16 per group; biases concatenated.
 // Why here: before quantize-activations, which then quantises the input once, and before pack-weights, which would pack
-// each part by itself. Skips:    linears that feed a `gated` op (fuse-gate-up takes those); weights of another stored
-// type or without/with bias than the rest, with a remark;
+// each part by itself. Skips:    linears that feed an op that takes a pair, as `gated` (fuse-gate-up takes those);
+// weights of another stored type or without/with bias than the rest, with a remark;
 //           linears that are split already.
 #include <map>
 #include <utility>
@@ -22,9 +22,9 @@
 namespace llmc {
 namespace {
 
-bool FeedsGated(const Func& func, ValueId value) {
+bool FeedsPair(const Func& func, ValueId value) {
   for (const Op& op : func.ops)
-    if (op.kind == OpKind::Gated)
+    if (DefOf(op.kind).takes_pair)
       for (const Operand& operand : op.operands)
         if (operand == Operand::Local(value)) return true;
   return false;
@@ -78,12 +78,12 @@ bool FuseQkv(Module& module, const PassContext& context) {
   bool changed = false;
   for (Func& func : module.funcs) {
     for (size_t i = 0; i < func.ops.size(); ++i) {
-      if (!IsPlainLinear(module, func.ops[i]) || FeedsGated(func, func.ops[i].results[0])) continue;
+      if (!IsPlainLinear(module, func.ops[i]) || FeedsPair(func, func.ops[i].results[0])) continue;
       const Operand input = func.ops[i].operands[0];
       std::map<Kind, std::vector<size_t>> groups;
       for (size_t j = i; j < func.ops.size(); ++j) {
         const Op& op = func.ops[j];
-        if (IsPlainLinear(module, op) && op.operands[0] == input && !FeedsGated(func, op.results[0]))
+        if (IsPlainLinear(module, op) && op.operands[0] == input && !FeedsPair(func, op.results[0]))
           groups[KindOf(module, op)].push_back(j);
       }
       const std::vector<size_t> group = groups[KindOf(module, func.ops[i])];

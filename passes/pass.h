@@ -13,8 +13,8 @@
 
 namespace llmc {
 
-// How the columns of a linear are cut: slices of `tiles` tiles of 16 columns, each computed by one thread in
-// `scratch_bytes` of its own memory (0: none).
+// How the columns of a product with a weight are cut: slices of `tiles` tiles of 16 columns, each computed by one
+// thread in `scratch_bytes` of its own memory (0: none).
 struct SlicePlan {
   int64_t tiles = 1;
   int64_t scratch_bytes = 0;
@@ -22,12 +22,12 @@ struct SlicePlan {
 
 // What a backend offers to plan-schedule. Filled by tools from the backend.
 struct KernelTable {
-  // Ops in a row, each reading its predecessor's last result, that exist as one function.
-  std::vector<std::vector<OpKind>> fused;
-  // For backends that compute matrices in slices; `gated`: the linear's function goes on with `gated`. Empty: they
-  // don't.
-  std::function<SlicePlan(const Module&, const Func&, const Op& linear, bool gated)> slice = {};
-  bool Has(const std::vector<OpKind>& ops) const;
+  // Whether `ops`, each reading its predecessor's last result (through views, which aren't listed), exist as one
+  // function. Empty: nothing does.
+  std::function<bool(const Module&, const Func&, const std::vector<const Op*>& ops)> computes = {};
+  // For backends that compute products with weights in slices; `pair`: the function goes on with an op that takes both
+  // results. Empty: they don't.
+  std::function<SlicePlan(const Module&, const Func&, const Op& product, bool pair)> slice = {};
 };
 
 // Where `--backend auto` lets a function run, and why.

@@ -27,10 +27,6 @@ const PassInfo* FindPass(std::string_view name) {
   return nullptr;
 }
 
-bool KernelTable::Has(const std::vector<OpKind>& ops) const {
-  return std::find(fused.begin(), fused.end(), ops) != fused.end();
-}
-
 void PassContext::Remark(std::string_view pass, const std::string& text) const {
   if (remark) remark({Severity::Remark, DiagKind::PassRemark, {}, fmt::format("{}: {}", pass, text), {}});
 }

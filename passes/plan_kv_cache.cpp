@@ -8,7 +8,7 @@
 // Needs:    specialize-phases (the largest chunk is known).
 // Leaves:   the states' types; element types are import's choice (--kv-type).
 // Why here: before plan-schedule, whose partial results have one entry per group of 64 slots.
-// Skips:    states that no attention reads.
+// Skips:    states that no op reads as a cache.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -37,12 +37,13 @@ bool PlanKvCache(Module& module, const PassContext& context) {
   std::vector<Type> planned(module.globals.size());
   for (const Func& func : module.funcs)
     for (const Op& op : func.ops) {
-      if (op.kind != OpKind::Attention) continue;
-      const int64_t window = std::get<int64_t>(AttrOf(op, "window"));
-      for (size_t i : {size_t{1}, size_t{2}}) {
+      const OpDef& def = DefOf(op.kind);
+      for (size_t i = 0; i < op.operands.size(); ++i) {
         const Type& cache = TypeOf(module, func, op.operands[i]);
+        if (def.operands[i].cache == Layout::Rows) continue;
+        const int64_t window = std::get<int64_t>(AttrOf(op, "window"));
         Type type = cache;
-        type.layout = i == 1 ? Layout::Keys16 : Layout::Heads;
+        type.layout = def.operands[i].cache;
         type.dims[0] = Dim(RoundUp(window > 0 ? std::min(positions, window + chunk - 1) : positions, kGroup));
         planned[static_cast<size_t>(cache.state)] = type;
       }

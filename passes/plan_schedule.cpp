@@ -2,8 +2,8 @@
 //
 // 1. Neighbours that the backend has as one function (PassContext::kernels) get one `fn`; what passes between them is
 // at `none`.
-// 2. Each function gets a division `over`. With few rows (decode, score) row-wise ops are done by every thread for
-// itself, into private values: a norm of one row costs
+// 2. Each function gets a division `over`, by its op's record. With few rows (decode, score) row-wise ops are done by
+// every thread for itself, into private values: a norm of one row costs
 //    less than a barrier. With many rows they are divided over rows. Matrices are divided over tiles always, causal
 //    attention over many rows by dealt-out queries.
 // 3. With few rows, attention over fewer kv heads than threads may have is cut by groups of 64 keys: attention_groups,
@@ -14,12 +14,14 @@
 // Needs:    pack-weights, plan-kv-cache (shapes are final), select-backend.
 // Leaves:   schedule of every op but views; space of every value but the returned one, which lives in Context.logits.
 // Why here: after all rewrites; plan-memory needs lifetimes in steps.
-// Skips:    quantize behind attention when head_dim is no multiple of 32: a block would span two heads.
+// Skips:    what the backend's kernels don't take, as quantize behind attention when head_dim is no multiple of 32: a
+// block would span two heads.
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "ir/layout.h"
 #include "ir/op.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
@@ -30,6 +32,7 @@ namespace {
 constexpr int64_t kFewRows = 16;     // up to here, row-wise work is cheaper than a barrier
 constexpr int64_t kManyKvHeads = 8;  // from here on, heads alone feed the threads
 constexpr int64_t kQueryRows = 16;   // rows per unit of causal attention
+constexpr size_t kMostFused = 6;     // ops of one function
 
 struct Group {
   std::vector<size_t> ops;  // indices into func.ops, in order; views in between included
@@ -40,7 +43,7 @@ struct Group {
 
 int64_t KvHeads(const Module& module, const Func& func) {
   for (const Op& op : func.ops)
-    if (op.kind == OpKind::KvAppend) return TypeOf(module, func, op.operands[0]).dims[1].value;
+    if (DefOf(op.kind).appends_state) return TypeOf(module, func, op.operands[0]).dims[1].value;
   return 1;
 }
 
@@ -96,98 +99,75 @@ bool ReadsOnlyEarlier(const Func& func, const Op& op, size_t start, const Op& pr
   return true;
 }
 
-// The chain of ops from `start` on in which each is the only reader of its predecessor's last result (for gated: of
-// both), views included.
-std::vector<size_t> Chain(const Func& func, size_t start, size_t length) {
-  std::vector<size_t> chain = {start};
-  size_t ops = 1;
-  while (ops < length) {
-    const Op& op = func.ops[chain.back()];
-    const size_t next = OnlyReader(func, op.results.back());
-    if (next == std::string::npos) return {};
-    if (func.ops[next].kind == OpKind::Gated && (op.results.size() != 2 || OnlyReader(func, op.results[0]) != next))
-      return {};
-    if (!ReadsOnlyEarlier(func, func.ops[next], start, op)) return {};
+// What goes on from func.ops[last]: the only reader of its last result (of both, when they are a pair), which may be a
+// view; npos: nothing that could be computed along with it.
+size_t Next(const Func& func, size_t last, size_t start) {
+  const Op& op = func.ops[last];
+  const size_t next = OnlyReader(func, op.results.back());
+  if (next == std::string::npos) return next;
+  const bool pair = DefOf(func.ops[next].kind).takes_pair;
+  if (pair && (op.results.size() != 2 || OnlyReader(func, op.results[0]) != next)) return std::string::npos;
+  return ReadsOnlyEarlier(func, func.ops[next], start, op) ? next : std::string::npos;
+}
+
+// The longest chain of ops from `start` on that the backend has as one function, views included.
+std::vector<size_t> LongestFusion(const Module& module, const Func& func, size_t start, const KernelTable& kernels) {
+  std::vector<size_t> best = {start}, chain = {start};
+  std::vector<const Op*> ops = {&func.ops[start]};
+  while (kernels.computes && ops.size() < kMostFused) {
+    const size_t next = Next(func, chain.back(), start);
+    if (next == std::string::npos) break;
     chain.push_back(next);
-    if (!DefOf(func.ops[next].kind).is_view) ++ops;
-  }
-  return chain;
-}
-
-bool BlocksStayInHeads(const Func& func, const std::vector<size_t>& chain) {
-  const Op& first = func.ops[chain[0]];
-  if (first.kind != OpKind::Attention && first.kind != OpKind::AttentionMerge) return true;
-  return ValueAt(func, first.results[0]).type.dims[2].value % 32 == 0;
-}
-
-std::vector<size_t> LongestFusion(const Func& func, size_t start, const KernelTable& kernels) {
-  std::vector<size_t> best = {start};
-  for (const std::vector<OpKind>& pattern : kernels.fused) {
-    if (pattern[0] != func.ops[start].kind || pattern.size() <= best.size()) continue;
-    const std::vector<size_t> chain = Chain(func, start, pattern.size());
-    std::vector<OpKind> kinds;
-    for (size_t i : chain)
-      if (!DefOf(func.ops[i].kind).is_view) kinds.push_back(func.ops[i].kind);
-    if (kinds == pattern && BlocksStayInHeads(func, chain)) best = chain;
+    if (DefOf(func.ops[next].kind).is_view) continue;
+    ops.push_back(&func.ops[next]);
+    if (kernels.computes(module, func, ops)) best = chain;
   }
   return best;
 }
 
 void Divide(const Module& module, const Func& func, const KernelTable& kernels, int64_t kv_heads, Group& group) {
   const Op& op = func.ops[group.ops[0]];
-  const bool few = MaxRows(module, func, op) <= kFewRows;
+  const OpDef& def = DefOf(op.kind);
   const Type& result = ValueAt(func, op.results[0]).type;
-  const auto by_kv_head = [&] {  // units are kv heads when the heads of `op` allow it
-    group.over = Over::Heads;
+  group.over = MaxRows(module, func, op) <= kFewRows ? def.few : def.many;
+  if (group.over == Over::Heads && result.dims.size() != 3) group.over = Over::All;
+  if (group.over == Over::Heads)  // units are kv heads when the heads of `op` allow it
     group.grain = result.state >= 0 ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
-  };
-  switch (op.kind) {
-    case OpKind::Linear: {
-      const bool quantized = func.ops[group.ops.back()].kind == OpKind::Quantize;
-      group.over = Over::Tiles;
-      group.grain = quantized ? 2 : 1;
-      if (kernels.slice) {
-        const bool gated = group.ops.size() > 1 && func.ops[group.ops[1]].kind == OpKind::Gated;
-        const SlicePlan slice = kernels.slice(module, func, op, gated);
-        group.grain = slice.tiles;
-        group.scratch_bytes = slice.scratch_bytes;
-      }
-      return;
-    }
-    case OpKind::Gated: group.over = few ? Over::Tiles : Over::Rows; return;
-    case OpKind::Rope:
-    case OpKind::KvAppend:
-      if (few) return by_kv_head();
-      group.over = Over::Rows;
-      return;
-    case OpKind::RmsNorm:
-      if (few && result.dims.size() == 3) return by_kv_head();
-      group.over = few ? Over::All : Over::Rows;
-      return;
-    case OpKind::Attention:
-      if (few) return by_kv_head();
-      group.over = Over::Queries;
-      group.grain = kQueryRows;
-      return;
-    case OpKind::AttentionGroups: group.over = Over::Keys; return;
-    case OpKind::LastRows: group.over = Over::All; return;
-    default: group.over = few ? Over::All : Over::Rows; return;
+  if (group.over == Over::Queries) group.grain = kQueryRows;
+  if (group.over == Over::Tiles) {  // a block of a8 is two tiles
+    const Op& last = func.ops[group.ops.back()];
+    group.grain = ValueAt(func, last.results[0]).type.dtype == DType::A8 ? 2 : 1;
+  }
+  if (def.weight >= 0 && kernels.slice) {
+    const bool pair = group.ops.size() > 1 && DefOf(func.ops[group.ops[1]].kind).takes_pair;
+    const SlicePlan slice = kernels.slice(module, func, op, pair);
+    group.grain = slice.tiles;
+    group.scratch_bytes = slice.scratch_bytes;
   }
 }
 
-// How a value was made: in which step, and divided how.
+// How a value was made: in which step, and divided how. Equal units of equal divisions are made by the same thread.
+struct Units {
+  int64_t count = 0, grain = 1;
+  bool operator==(const Units&) const = default;
+};
 struct Made {
   int step = -1;
   Over over = Over::All;
-  int64_t units = 0;
+  Units units;
 };
 
-// Units of a group's first result when divided over heads; rows and others compare by their range of rows, which is one
-// per function.
-int64_t UnitsOf(const Module& module, const Func& func, const Op& op, const Group& group) {
-  if (group.over != Over::Heads) return 0;
+// Parts of a group's first op that its threads deal out: heads, or tiles of 16 columns of all its results. Rows and
+// others compare by their range of rows, which is one per function.
+Units UnitsOf(const Module& module, const Func& func, const Op& op, const Group& group) {
   const Type& result = ValueAt(func, op.results[0]).type;
-  return (result.state >= 0 ? TypeOf(module, func, op.operands[0]) : result).dims[1].value / group.grain;
+  if (group.over == Over::Heads)
+    return {(result.state >= 0 ? TypeOf(module, func, op.operands[0]) : result).dims[1].value / group.grain, 1};
+  if (group.over != Over::Tiles) return {};
+  int64_t tiles = 0;
+  for (ValueId id : op.results) tiles += (ValueAt(func, id).type.dims.back().value + kTileRows - 1) / kTileRows;
+  const AttrValue* interleave = op.attrs.Find("interleave");
+  return {interleave != nullptr && std::get<bool>(*interleave) ? tiles / 2 : tiles, group.grain};
 }
 
 char Reads(const Op& op, Over over, size_t operand) {
@@ -208,8 +188,10 @@ bool NeedsBarrier(const Module& module, const Func& func, const Group& group, co
             return std::find(results.begin(), results.end(), op.operands[i].index) != results.end();
           }))
         continue;  // made by this very function
-      const bool own = (group.over == Over::Rows || group.over == Over::Heads) && source.over == group.over &&
-                       source.units == UnitsOf(module, func, op, group) && Reads(op, group.over, i) == 'o';
+      // Keys and queries are dealt out: only one function's own loop sees the parts of another op.
+      const bool dealt = group.over == Over::Keys || group.over == Over::Queries;
+      const bool own = !dealt && source.over == group.over && source.units == UnitsOf(module, func, op, group) &&
+                       Reads(op, group.over, i) == 'o';
       if (!own) return true;
     }
   }
@@ -244,7 +226,7 @@ void ScheduleFunc(const Module& module, const PassContext& context, Func& func) 
     if (taken[i]) continue;
     Group group;
     const bool view = DefOf(func.ops[i].kind).is_view;
-    for (size_t j : view ? std::vector<size_t>{i} : LongestFusion(func, i, kernels)) {
+    for (size_t j : view ? std::vector<size_t>{i} : LongestFusion(module, func, i, kernels)) {
       taken[j] = true;
       group.ops.push_back(ordered.size());
       ordered.push_back(func.ops[j]);
@@ -268,7 +250,8 @@ void ScheduleFunc(const Module& module, const PassContext& context, Func& func) 
     for (size_t index : group.ops) {
       Op& op = func.ops[index];
       if (!DefOf(op.kind).is_view) op.schedule = Schedule{fn, step, group.over, group.grain, std::nullopt};
-      if (op.kind == OpKind::Linear && group.scratch_bytes > 0) op.schedule->scratch = Scratch{group.scratch_bytes, -1};
+      if (DefOf(op.kind).weight >= 0 && group.scratch_bytes > 0)
+        op.schedule->scratch = Scratch{group.scratch_bytes, -1};
       for (ValueId result : op.results)
         made[static_cast<size_t>(result)] = {step, group.over, UnitsOf(module, func, first, group)};
     }

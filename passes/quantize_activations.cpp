@@ -1,14 +1,14 @@
 // quantize-activations: the inputs of matrices become what the module's option `activations` says, for all phases and
 // targets alike.
 //
-//   q8    behind each value that a `linear` with a block-typed weight reads, one `quantize`, shared by all of them:
+//   q8    behind each value that a product with a block-typed weight reads, one `quantize`, shared by all of them:
 //         int8 blocks (`a8`), so that products are exact integer dots
 //   bf16  likewise one `round` for weights stored as bf16: f32 values that bf16 holds, so that bf16 products are exact
 //   f32   nothing
 // Inputs of all other matrices stay as they are.
 //
 // Needs:    the fusions before it, so that one input is rounded once.
-// Leaves:   q8: linears of block weights on a8 inputs; bf16: linears of bf16 weights on rounded inputs.
+// Leaves:   q8: products with block weights on a8 inputs; bf16: products with bf16 weights on rounded inputs.
 // Why here: after fuse-add-rms-norm (the norm keeps its f32 result until here) and specialize-phases (the last row is
 // taken in f32).
 // Skips:    activations = f32; weights of other types (a remark); inputs that are rounded already.
@@ -52,9 +52,10 @@ bool RoundInputs(const Module& module, const PassContext& context, const Roundin
     if (op.kind == rounding.kind) already.insert(op.results[0]);
   int others = 0;
   for (size_t i = 0; i < func.ops.size(); ++i) {
-    if (func.ops[i].kind != OpKind::Linear) continue;
+    const int weight = DefOf(func.ops[i].kind).weight;
+    if (weight < 0) continue;
     const Operand input = func.ops[i].operands[0];
-    if (!rounding.takes(GlobalAt(module, func.ops[i].operands[1].index).type.dtype)) {
+    if (!rounding.takes(TypeOf(module, func, func.ops[i].operands[static_cast<size_t>(weight)]).dtype)) {
       ++others;
       continue;
     }
@@ -70,7 +71,7 @@ bool RoundInputs(const Module& module, const PassContext& context, const Roundin
   }
   context.Remark("quantize-activations", fmt::format("@{}: {} values to {}", func.name, rounded.size(), rounding.to));
   if (others > 0)
-    context.Remark("quantize-activations", fmt::format("@{}: {} linears keep f32 inputs, their weights aren't {}",
+    context.Remark("quantize-activations", fmt::format("@{}: {} products keep f32 inputs, their weights aren't {}",
                                                        func.name, others, rounding.weights));
   if (rounded.empty()) return false;
   CompactValues(func);

@@ -74,7 +74,7 @@ DimRange RangeOf(const Module& module, const Func& func, const std::string& symb
 
 int64_t MaxRows(const Module& module, const Func& func, const Op& op) {
   const Type& result = ValueAt(func, op.results[0]).type;
-  const Dim& rows = (result.state >= 0 ? TypeOf(module, func, op.operands[1]) : result).dims[0];
+  const Dim& rows = (result.state >= 0 ? RowsTypeOf(module, func, op) : result).dims[0];
   return rows.is_symbol() ? RangeOf(module, func, rows.symbol).max : rows.value;
 }
 

@@ -21,45 +21,15 @@ namespace {
 
 constexpr int64_t kScoreRows = 16;
 
-bool WorksByRows(const Op& op) {
-  switch (op.kind) {
-    case OpKind::Linear:
-    case OpKind::RmsNorm:
-    case OpKind::AddRmsNorm:
-    case OpKind::Add:
-    case OpKind::Gated:
-    case OpKind::Quantize:
-    case OpKind::Round: return true;
-    default: return false;
-  }
-}
-
-// Ops of which nothing but the last row reaches the logits: they work row by row and feed only each other and the head.
-std::vector<bool> LastRowOps(const Func& func, size_t head) {
-  std::vector<bool> for_last(func.ops.size(), false);
-  std::vector<bool> other_use(func.values.size(), false);
-  for (size_t i = func.ops.size(); i-- > 0;) {
-    const Op& op = func.ops[i];
-    for_last[i] = WorksByRows(op) && std::none_of(op.results.begin(), op.results.end(), [&](ValueId result) {
-                    return other_use[static_cast<size_t>(result)];
-                  });
-    if (i == head) for_last[i] = true;
-    if (for_last[i]) continue;
-    for (const Operand& operand : op.operands)
-      if (!operand.is_global) other_use[static_cast<size_t>(operand.index)] = true;
-  }
-  return for_last;
-}
-
 // Logits of the last row: what only the head reads works on that row alone, up to the last attention; `last_rows` takes
 // it from what more ops read.
 void KeepLastRow(const Module& module, Func& func) {
   const int head = func.returns[0].is_global ? -1 : DefiningOps(func)[static_cast<size_t>(func.returns[0].index)];
-  if (head < 0 || func.ops[static_cast<size_t>(head)].kind != OpKind::Linear) {
+  const std::vector<bool> for_last = LastRowOps(func);
+  if (head < 0 || !for_last[static_cast<size_t>(head)]) {
     Fail(DiagKind::InvalidModule, {},
-         "@forward must return what a linear makes, so that the last row alone can be had");
+         "@forward must return what an op makes that works row by row, so that the last row alone can be had");
   }
-  const std::vector<bool> for_last = LastRowOps(func, static_cast<size_t>(head));
   std::vector<Op> ops;
   std::map<ValueId, ValueId> last_of;  // value -> its last row
   for (size_t i = 0; i < func.ops.size(); ++i) {

@@ -1,7 +1,7 @@
 // Tables of the backends, in the passes' terms.
 #include "tools/pass_context.h"
 
-#include "backends/backend.h"
+#include "backends/kernel_table.h"
 #include "backends/onednn/costs.h"
 #include "backends/onednn/product.h"
 
@@ -11,10 +11,10 @@ PassContext ContextFor(const std::string& backend, const std::string& targets) {
   PassContext context;
   context.backend = backend;
   context.targets = targets;
-  context.kernels.fused = FusedKernels();
-  context.onednn.fused = OnednnFusedKernels();
-  context.onednn.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {
-    const DnnlStep step = ProductOf(module, func, linear, gated);
+  context.kernels.computes = LlvmComputes;
+  context.onednn.computes = OnednnComputes;
+  context.onednn.slice = [](const Module& module, const Func& func, const Op& product, bool pair) {
+    const DnnlStep step = ProductOf(module, func, product, pair);
     return SlicePlan{step.slice_tiles, static_cast<int64_t>(step.scratch_bytes)};
   };
   context.choose = [targets](const Module& module, const Func& func) {

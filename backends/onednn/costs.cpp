@@ -50,7 +50,7 @@ CostEstimate EstimateCosts(const Module& module, const Func& func, const std::st
   const bool native = targets == "native";
   double llvm = 0, least = 0, most = 0;  // milliseconds; onednn on the least CPU of the target, and on the best
   for (const Op& op : func.ops) {
-    if (op.kind != OpKind::Linear) continue;
+    if (DefOf(op.kind).weight < 0) continue;
     const DnnlStep product = ProductOf(module, func, op, false);
     double work = 0;
     for (const DnnlStep::Part& part : product.parts)

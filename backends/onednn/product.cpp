@@ -43,9 +43,9 @@ bool HoldsBf16(const Func& func, Operand x) {
   const std::vector<int> made = DefiningOps(func);
   for (int op = x.is_global ? -1 : made[static_cast<size_t>(x.index)]; op >= 0;) {
     const Op& maker = func.ops[static_cast<size_t>(op)];
-    if (maker.kind == OpKind::Round) return true;
-    const bool moves = DefOf(maker.kind).is_view || maker.kind == OpKind::LastRows;
-    op = moves ? made[static_cast<size_t>(maker.operands[0].index)] : -1;
+    const OpDef& def = DefOf(maker.kind);
+    if (!def.rounds_to.empty() && maker.attrs.Ident(def.rounds_to) == "bf16") return true;
+    op = def.copies ? made[static_cast<size_t>(maker.operands[0].index)] : -1;
   }
   return false;
 }

@@ -224,9 +224,11 @@ const std::vector<AttrDef> kAttrs = {
 
 const OpDef kAttentionDef = {
     .summary = "Causal softmax attention over the cache.",
-    .operands = {{"q"}, {"k"}, {"v"}, {"pos"}},
+    .operands = {{"q"}, {"k", false, Layout::Keys16}, {"v", false, Layout::Heads}, {"pos"}},
     .attrs = kAttrs,
     .results = {"out"},
+    .few = Over::Heads,
+    .many = Over::Queries,
     .infer = InferAttention,
     .eval = EvalAttention,
     .cost = CostAttention,
@@ -235,9 +237,11 @@ const OpDef kAttentionDef = {
 
 const OpDef kAttentionGroupsDef = {
     .summary = "Attention of each group of 64 keys by itself.",
-    .operands = {{"q"}, {"k"}, {"v"}, {"pos"}},
+    .operands = {{"q"}, {"k", false, Layout::Keys16}, {"v", false, Layout::Heads}, {"pos"}},
     .attrs = kAttrs,
     .results = {"partials"},
+    .few = Over::Keys,
+    .many = Over::Keys,
     .infer = InferAttentionGroups,
     .eval = EvalAttentionGroups,
     .cost = CostAttention,

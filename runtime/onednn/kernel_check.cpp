@@ -2,8 +2,10 @@
 // kernels need so that no division is by zero and no block is cut.
 #include "runtime/onednn/kernel_check.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "backends/kernels/kernel.h"
 #include "runtime/plan_error.h"
@@ -21,37 +23,32 @@ static_assert(static_cast<int64_t>(PlanSpace::Weights) == kernels::kWeights &&
 
 using Values = std::map<std::string_view, int64_t>;
 
+using kernels::kQueries;
 constexpr int64_t kMost = int64_t{1} << 31;
 struct Bounds {
   const char* name;
   int64_t low, high;
 };
 constexpr Bounds kBounds[] = {
-    {"dim", 1, kMost},
-    {"heads", 1, kMost},
-    {"q_heads", 1, kMost},
-    {"kv_heads", 1, kMost},
-    {"rotary", 1, kMost},
-    {"k", 1, kMost},
-    {"n", 1, kMost},
-    {"n0", 1, kMost},
-    {"n1", 0, kMost},
-    {"n2", 0, kMost},
-    {"slots", 1, kMost},
-    {"count", 1, kMost},
-    {"window", 0, kMost},
-    {"k_split", 1, kMost},
-    {"grain", 1, kMost},
-    {"interleave", 0, 1},
-    {"has_bias", 0, 1},
-    {"pairs", 0, 1},
-    {"over", 0, kernels::kQueries},
-    {"eps", 0, UINT32_MAX},
-    {"scale", 0, UINT32_MAX},
+#define CONSTANT(name, low, high) {#name, low, high},
+#include "backends/kernels/constants.def"
+#undef CONSTANT
 };
 
 using kernels::IsBlock;
 using kernels::IsFloat;
+
+// Divisions by their names in kernels.def.
+struct Division {
+  std::string_view name;
+  int64_t over;
+};
+constexpr Division kDivisions[] = {{"rows", kernels::kRows},
+                                   {"tiles", kernels::kTiles},
+                                   {"heads", kernels::kHeads},
+                                   {"keys", kernels::kKeys},
+                                   {"queries", kernels::kQueries}};
+
 bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
@@ -59,10 +56,11 @@ bool EndsWith(std::string_view text, std::string_view end) {
 class Checker {
  public:
   Checker(const NativeKernel& kernel, const Values& values, const std::string& where)
-      : name_(kernel.name), values_(values), where_(where) {}
+      : name_(kernel.name), divisions_(Words(kernel.divisions)), values_(values), where_(where) {}
 
   void Check() const {
     for (const auto& [name, value] : values_) CheckRange(name, value);
+    CheckDivision(Value("over"));
     if (Has("k_split") && (Value("k") / Unit()) % Value("k_split") != 0)
       Fail("k " + Text("k") + " isn't k_split " + Text("k_split") + " whole parts");
     if (Has("k") && Value("k") % Unit() != 0) Fail("k " + Text("k") + " isn't a multiple of " + std::to_string(Unit()));
@@ -86,7 +84,7 @@ class Checker {
   std::string Text(std::string_view name) const { return std::to_string(Value(name)); }
   // K of a step of a tile.
   int64_t Unit() const {
-    return EndsWith(name_, "_a8") || (name_.substr(0, 6) == "linear" && IsBlock(Value("type"))) ? 32 : 1;
+    return EndsWith(name_, "_a8") || (name_.substr(0, 6) == "linear" && IsBlock(Value("weight_type"))) ? 32 : 1;
   }
 
   void CheckRange(std::string_view name, int64_t value) const {
@@ -105,9 +103,9 @@ class Checker {
       return;
     }
     if (EndsWith(name, "layout")) {
-      const bool known = name_ == "embed" ? value == kernels::kLayoutRows || value == kernels::kTiles16
-                                          : value == kernels::kLayoutRows || value == kernels::kLayoutHeads ||
-                                                (value == kernels::kKeys16 && name != "v_layout");
+      const bool known = name == "table_layout" ? value == kernels::kLayoutRows || value == kernels::kTiles16
+                                                : value == kernels::kLayoutRows || value == kernels::kLayoutHeads ||
+                                                      (value == kernels::kKeys16 && name != "v_layout");
       if (!known) Fail(std::string(name) + " " + std::to_string(value) + " isn't one that the kernel knows");
       return;
     }
@@ -120,8 +118,14 @@ class Checker {
   bool TypeIsKnown(std::string_view name, int64_t value) const {
     if (name == "out_type") return value == kernels::kF32 || value == kernels::kA8;
     if (EndsWith(name_, "_a8")) return IsBlock(value);
-    if (name_ == "embed" || name_.substr(0, 6) == "linear") return IsFloat(value) || IsBlock(value);
+    if (name == "weight_type" || name == "table_type") return IsFloat(value) || IsBlock(value);
     return value == kernels::kF32 || value == kernels::kF16;  // of a cache
+  }
+  void CheckDivision(int64_t over) const {
+    bool known = over == kernels::kAll || over == kernels::kOne;
+    for (const Division& d : kDivisions)
+      known = known || (over == d.over && std::find(divisions_.begin(), divisions_.end(), d.name) != divisions_.end());
+    if (!known) Fail("over " + std::to_string(over) + " isn't a division that the kernel knows");
   }
   void Between(std::string_view name, int64_t value, int64_t low, int64_t high) const {
     if (value < low || value > high)
@@ -133,6 +137,7 @@ class Checker {
   }
 
   std::string_view name_;
+  std::vector<std::string_view> divisions_;
   const Values& values_;
   const std::string& where_;
 };

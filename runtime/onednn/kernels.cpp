@@ -33,10 +33,11 @@ void Call(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows
 }
 
 const NativeKernel kKernels[] = {
-#define KERNEL_DEF(name, record, constants) {#name, record, constants, Arity(&kernels::name), &Call<&kernels::name>},
+#define KERNEL_DEF(name, ops, record, constants, divisions) \
+  {#name, record, constants, divisions, Arity(&kernels::name), &Call<&kernels::name>},
 #include "backends/kernels/kernels.def"
 #undef KERNEL_DEF
-    {nullptr, nullptr, nullptr, 0, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, 0, nullptr},
 };
 
 // Rows of k that are unpacked from one tile after another: what they fill stays in the first-level cache until its

@@ -14,6 +14,7 @@ struct NativeKernel {
   const char* name;
   const char* record;     // words, separated by spaces, as in kernels.def
   const char* constants;  // names, separated by spaces, as in kernels.def
+  const char* divisions;  // names, as in kernels.def
   int arity;              // constants that `call` reads
   void (*call)(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* record,
                const int64_t* constants);

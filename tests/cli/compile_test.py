@@ -119,7 +119,7 @@ class Printing(CliTest):
         self.assertIn("remark: fuse-qkv: 3 linears from $b0.wq on are one [PassRemark]", fired)
         none = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--activations", "bf16").stderr
         self.assertIn("remark: quantize-activations: @decode: 0 values to bf16 [PassRemark]", none)
-        self.assertRegex(none, r"remark: quantize-activations: @decode: \d+ linears keep f32 inputs, their weights aren't bf16 ")
+        self.assertRegex(none, r"remark: quantize-activations: @decode: \d+ products keep f32 inputs, their weights aren't bf16 ")
         without = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--disable-pass", "fuse-qkv").stderr
         self.assertNotIn("fuse-qkv", without)
 

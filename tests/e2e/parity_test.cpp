@@ -14,6 +14,7 @@
 
 #include "backends/backend.h"
 #include "backends/compile_plan.h"
+#include "backends/kernel_table.h"
 #include "backends/sha256.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
@@ -29,7 +30,7 @@ namespace {
 
 Module Scheduled(Module module, const std::set<std::string>& disabled = {}) {
   PassContext context;
-  context.kernels.fused = FusedKernels();
+  context.kernels.computes = LlvmComputes;
   PipelineOptions options;
   options.file = "tiny";
   options.disabled = disabled;

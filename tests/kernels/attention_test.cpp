@@ -127,7 +127,7 @@ void CheckAttention(const Case& c, uint32_t seed) {
         .Constant("slots", c.slots)
         .Constant("window", c.window);
     call.Constant("scale", std::bit_cast<uint32_t>(scale))
-        .Constant("type", c.type)
+        .Constant("k_type", c.type)
         .Constant("k_layout", c.k_layout)
         .Constant("v_layout", c.v_layout);
   };

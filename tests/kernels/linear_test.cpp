@@ -85,7 +85,7 @@ void CheckLinear(const Case& c, uint32_t seed) {
   World world;
   Call call(c.a8 ? "linear_a8" : "linear_f32", static_cast<uint32_t>(c.rows));
   call.Operand("x", c.a8 ? world.Put(kShared, in.x_bytes) : world.Put(kShared, in.x))
-      .Operand("w", world.Put(kWeights, in.tiles));
+      .Operand("weight", world.Put(kWeights, in.tiles));
   if (c.bias) call.Operand("bias", world.Put(kWeights, in.bias));
   world.Reserve(kWeights, 64);
   std::vector<Place> out;
@@ -95,7 +95,7 @@ void CheckLinear(const Case& c, uint32_t seed) {
   }
   world.Reserve(kShared, 64);
   call.Constant("k", c.k)
-      .Constant("type", c.type)
+      .Constant("weight_type", c.type)
       .Constant("k_split", c.k_split)
       .Constant("interleave", c.interleave)
       .Constant("has_bias", c.bias);
@@ -117,12 +117,16 @@ void CheckGated(const Case& c, Type out_type, uint32_t seed) {
   World world;
   Call call(c.a8 ? "linear_gated_a8" : "linear_gated_f32", static_cast<uint32_t>(c.rows));
   call.Operand("x", c.a8 ? world.Put(kShared, in.x_bytes) : world.Put(kShared, in.x))
-      .Operand("w", world.Put(kWeights, in.tiles));
+      .Operand("weight", world.Put(kWeights, in.tiles));
   if (c.bias) call.Operand("bias", world.Put(kWeights, in.bias));
   const int64_t n = c.n[0];
   const Place out = world.Reserve(kShared, static_cast<size_t>(c.rows * n) * 4);
   world.Reserve(kShared, 64);
-  call.Operand("out", out).Constant("k", c.k).Constant("n", n).Constant("type", c.type).Constant("k_split", c.k_split);
+  call.Operand("out", out)
+      .Constant("k", c.k)
+      .Constant("n", n)
+      .Constant("weight_type", c.type)
+      .Constant("k_split", c.k_split);
   call.Constant("has_bias", c.bias).Constant("out_type", out_type).Divide(c.over, c.grain);
   World expected = world;
   std::vector<float> y;

@@ -24,7 +24,7 @@ TEST(Rows, Embed) {
         world.Reserve(kShared, 64);
         call.Operand("table", world.Put(kWeights, layout == kTiles16 ? w.tiles : w.rows))
             .Operand("tokens", world.Put(kTokens, tokens));
-        call.Operand("out", out).Constant("dim", dim).Constant("type", type).Constant("layout", layout);
+        call.Operand("out", out).Constant("dim", dim).Constant("table_type", type).Constant("table_layout", layout);
         World expected = world;
         std::vector<float> y;
         for (int32_t t : tokens) y.insert(y.end(), w.values.begin() + t * dim, w.values.begin() + (t + 1) * dim);
@@ -339,7 +339,7 @@ TEST(Rows, KvAppend) {
               .Constant("heads", heads)
               .Constant("dim", dim)
               .Constant("slots", slots);
-          call.Constant("type", type).Constant("layout", layout);
+          call.Constant("state_type", type).Constant("state_layout", layout);
           for (Over over : {kHeads, kRows, kAll, kOne})
             call.Divide(over, 1).Check(world, expected, "layout " + std::to_string(layout));
         }

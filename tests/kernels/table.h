@@ -6,6 +6,7 @@ struct KernelEntry {
   const char* name;
   const char* record;     // words, as in kernels.def
   const char* constants;  // names, as in kernels.def
+  const char* divisions;  // names, as in kernels.def
   void (*function)();     // void(const LlmcContext*, uint32_t, uint32_t, uint32_t, const uint64_t*, int64_t...)
   int arity;              // int64_t parameters of the function
 };

@@ -10,14 +10,14 @@ namespace {
 constexpr int64_t kF32 = kernels::kF32, kA8 = kernels::kA8, kQ4_1 = kernels::kQ4_1;
 
 KernelStep Linear() {
-  // k n0 n1 n2 type k_split interleave has_bias x_space out0_space out1_space out2_space over grain
+  // k n0 n1 n2 weight_type k_split interleave has_bias x_space out0_space out1_space out2_space over grain
   return {"linear_a8", false, {64, 32, 0, 0, kQ4_1, 1, 0, 0, 1, 1, 1, 1, 2, 1}, {0, 0, 0, 0, 0, 0}};
 }
 KernelStep Embed() {
   return {"embed", false, {64, kF32, 0, 1, 5, 1}, {0, 0, 0}};
-}  // dim type layout out_space over grain
+}  // dim table_type table_layout out_space over grain
 KernelStep Attention() {
-  // q_heads kv_heads dim slots window scale type k_layout v_layout out_type q_space out_space over grain
+  // q_heads kv_heads dim slots window scale k_type k_layout v_layout out_type q_space out_space over grain
   return {"attention", false, {4, 2, 32, 64, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2}, {0, 0, 0, 0}};
 }
 DnnlStep Product() {
@@ -67,10 +67,10 @@ TEST(Refused, Constants) {
   };
   EXPECT_EQ(linear(0, 0), "step 0: kernel linear_a8: k 0 isn't in 1..2147483648");
   EXPECT_EQ(linear(0, 40), "step 0: kernel linear_a8: k 40 isn't a multiple of 32");
-  EXPECT_EQ(linear(4, kF32), "step 0: kernel linear_a8: type 0 (f32) isn't one that the kernel knows");
-  EXPECT_EQ(linear(4, kA8), "step 0: kernel linear_a8: type 9 (a8) isn't one that the kernel knows");
-  EXPECT_EQ(linear(4, 1000), "step 0: kernel linear_a8: type 1000 isn't one that the kernel knows");
-  EXPECT_EQ(linear(4, -1), "step 0: kernel linear_a8: type -1 isn't one that the kernel knows");
+  EXPECT_EQ(linear(4, kF32), "step 0: kernel linear_a8: weight_type 0 (f32) isn't one that the kernel knows");
+  EXPECT_EQ(linear(4, kA8), "step 0: kernel linear_a8: weight_type 9 (a8) isn't one that the kernel knows");
+  EXPECT_EQ(linear(4, 1000), "step 0: kernel linear_a8: weight_type 1000 isn't one that the kernel knows");
+  EXPECT_EQ(linear(4, -1), "step 0: kernel linear_a8: weight_type -1 isn't one that the kernel knows");
   EXPECT_EQ(linear(5, 0), "step 0: kernel linear_a8: k_split 0 isn't in 1..2147483648");
   EXPECT_EQ(linear(5, 3), "step 0: kernel linear_a8: k 64 isn't k_split 3 whole parts");
   EXPECT_EQ(linear(6, 1), "step 0: kernel linear_a8: interleaved, of 32, 0 and 0 columns");
@@ -80,13 +80,14 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(9, kernels::kWeights), "step 0: kernel linear_a8: out0_space 0 can't be written");
   EXPECT_EQ(linear(11, kernels::kTokens), "step 0: kernel linear_a8: out2_space 5 can't be written");
   EXPECT_EQ(linear(12, 7), "step 0: kernel linear_a8: over 7 isn't in 0..6");
+  EXPECT_EQ(linear(12, kernels::kRows), "step 0: kernel linear_a8: over 5 isn't a division that the kernel knows");
   EXPECT_EQ(linear(13, 0), "step 0: kernel linear_a8: grain 0 isn't in 1..2147483648");
   const auto attention = [](size_t constant, int64_t value) {
     return MessageOf(Attention(), [&](KernelStep& s) { s.constants[constant] = value; });
   };
   EXPECT_EQ(attention(1, 3), "step 0: kernel attention: 4 q heads aren't a multiple of 3 kv heads");
   EXPECT_EQ(attention(2, 16), "step 0: kernel attention: dim 16 isn't a multiple of 32");
-  EXPECT_EQ(attention(6, kQ4_1), "step 0: kernel attention: type 5 (q4_1) isn't one that the kernel knows");
+  EXPECT_EQ(attention(6, kQ4_1), "step 0: kernel attention: k_type 5 (q4_1) isn't one that the kernel knows");
   EXPECT_EQ(attention(7, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
   EXPECT_EQ(attention(8, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
   EXPECT_EQ(attention(9, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
@@ -95,7 +96,7 @@ TEST(Refused, Constants) {
   EXPECT_EQ(MessageOf(quantize, [](KernelStep& s) { s.constants[4] = 1; }),
             "step 0: kernel quantize: grain 1 cuts blocks of two tiles");
   EXPECT_EQ(MessageOf(Embed(), [](KernelStep& s) { s.constants[2] = 2; }),
-            "step 0: kernel embed: layout 2 isn't one that the kernel knows");
+            "step 0: kernel embed: table_layout 2 isn't one that the kernel knows");
 }
 
 // The plan layer's rules hold here too: tests/plan has them all.

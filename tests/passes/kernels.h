@@ -1,25 +1,24 @@
-// The fused functions that the tests of passes assume a backend to have (the layer links no backend).
+// The kernels that tests of passes schedule for: the backends' own table (backends/kernel_table.cpp, which needs no
+// backend).
 #pragma once
+#include "backends/kernel_table.h"
 #include "passes/pass.h"
 
 namespace llmc::test {
 
 inline KernelTable TestKernels() {
-  return {{{OpKind::RmsNorm, OpKind::Quantize},
-           {OpKind::AddRmsNorm, OpKind::Quantize},
-           {OpKind::Linear, OpKind::Gated},
-           {OpKind::Linear, OpKind::Gated, OpKind::Quantize},
-           {OpKind::Attention, OpKind::Quantize},
-           {OpKind::AttentionMerge, OpKind::Quantize}}};
+  KernelTable table;
+  table.computes = LlvmComputes;
+  return table;
 }
 
 // A backend that cuts every matrix into slices of two tiles, in f32 scratch, twice that when gated.
 inline KernelTable TestOnednn() {
   KernelTable table;
-  table.fused = {{OpKind::RmsNorm, OpKind::Quantize}, {OpKind::Linear, OpKind::Gated}, {OpKind::Linear, OpKind::Add}};
-  table.slice = [](const Module& module, const Func& func, const Op& linear, bool gated) {
-    const int64_t k = TypeOf(module, func, linear.operands[0]).dims[1].value;
-    return SlicePlan{2, k * 32 * 4 * (gated ? 2 : 1)};
+  table.computes = OnednnComputes;
+  table.slice = [](const Module& module, const Func& func, const Op& product, bool pair) {
+    const int64_t k = TypeOf(module, func, product.operands[0]).dims[1].value;
+    return SlicePlan{2, k * 32 * 4 * (pair ? 2 : 1)};
   };
   return table;
 }
