@@ -44,11 +44,19 @@ constexpr std::array<ScalarType, 13> kTypes = {{{"u8", 1},
                                                 {"f64", 8}}};
 
 // Tensor types that the format knows and llmc does not read, for messages.
-constexpr std::array<std::pair<uint32_t, std::string_view>, 22> kUnsupportedTypes = {
-    {{9, "Q8_1"},   {10, "Q2_K"},    {11, "Q3_K"},   {12, "Q4_K"},    {13, "Q5_K"},  {14, "Q6_K"},
-     {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
-     {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},   {27, "I64"},
-     {28, "F64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {39, "MXFP4"}}};
+constexpr std::array<std::pair<uint32_t, std::string_view>, 13> kUnsupportedTypes = {{{9, "Q8_1"},
+                                                                                      {15, "Q8_K"},
+                                                                                      {16, "IQ2_XXS"},
+                                                                                      {17, "IQ2_XS"},
+                                                                                      {18, "IQ3_XXS"},
+                                                                                      {19, "IQ1_S"},
+                                                                                      {21, "IQ3_S"},
+                                                                                      {22, "IQ2_S"},
+                                                                                      {24, "I8"},
+                                                                                      {25, "I16"},
+                                                                                      {27, "I64"},
+                                                                                      {28, "F64"},
+                                                                                      {29, "IQ1_M"}}};
 
 template <class T>
 T Load(const std::byte* p) {

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/block_format.h"
 #include "ir/diag.h"
 #include "ir/math.h"
+#include "ir/quantize_blocks.h"
 
 namespace llmc {
 namespace {
@@ -19,14 +21,19 @@ uint16_t LoadU16(const std::byte* p) {
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-uint32_t LoadU32(const std::byte* p) {
-  uint32_t v = 0;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
 template <class T>
 void Store(std::byte* p, T v) {
   std::memcpy(p, &v, sizeof v);
+}
+
+// 32 weights.
+void DequantizePart(DType dtype, const BlockFormat& format, const std::byte* block, int j, float* out) {
+  const BlockScales s = ReadScales(dtype, block, j);
+  uint8_t raw[kCodes];
+  ReadCodes(dtype, block, j, raw);
+  for (int k = 0; k < kCodes; ++k) out[k] = s.d * static_cast<float>(s.scale[k / 16] * SignedCode(dtype, raw[k]));
+  if (!format.has_min) return;
+  for (int k = 0; k < kCodes; ++k) out[k] = out[k] + s.m * static_cast<float>(s.min[k / 16]);
 }
 
 // Byte offsets in a block of a 4- or 5-bit type: f16 d, [f16 m], [u32 fifth bits], 16 bytes of nibbles.
@@ -37,18 +44,6 @@ struct NibbleFormat {
   size_t fifth_at() const { return has_min ? 4 : 2; }
   size_t nibbles_at() const { return fifth_at() + (has_fifth ? 4 : 0); }
 };
-
-void DequantizeNibbles(const NibbleFormat& format, const std::byte* block, float* out) {
-  const float d = math::HalfToFloat(LoadU16(block));
-  const float m = format.has_min ? math::HalfToFloat(LoadU16(block + 2)) : 0.0F;
-  const uint32_t fifth = format.has_fifth ? LoadU32(block + format.fifth_at()) : 0;
-  const std::byte* nibbles = block + format.nibbles_at();
-  for (int k = 0; k < kBlock; ++k) {
-    const int byte = std::to_integer<int>(nibbles[k % 16]);
-    const int code = ((k < 16 ? byte : byte >> 4) & 15) | static_cast<int>(((fifth >> k) & 1U) << 4);
-    out[k] = format.has_min ? d * static_cast<float>(code) + m : d * static_cast<float>(code - format.offset());
-  }
-}
 
 // The integer part of v (towards zero) within [low, high]; NaN gives low.
 int Truncate(float v, int low, int high) {
@@ -143,18 +138,12 @@ void Dequantize(DType dtype, const std::byte* in, int64_t n, float* out) {
     case DType::BF16:
       for (int64_t i = 0; i < n; ++i) out[i] = math::BfloatToFloat(LoadU16(in + 2 * i));
       return;
-    case DType::Q8_0:
-      for (int64_t b = 0; b < n / kBlock; ++b) {
-        const std::byte* block = in + b * info.block_bytes;
-        const float d = math::HalfToFloat(LoadU16(block));
-        for (int k = 0; k < kBlock; ++k) {
-          out[b * kBlock + k] = d * static_cast<float>(static_cast<int8_t>(std::to_integer<int>(block[2 + k])));
-        }
-      }
-      return;
     default: {
-      const NibbleFormat format = FormatOf(dtype);
-      for (int64_t b = 0; b < n / kBlock; ++b) DequantizeNibbles(format, in + b * info.block_bytes, out + b * kBlock);
+      const BlockFormat& format = BlockFormatOf(dtype);
+      for (int64_t b = 0; b < n / kCodes; ++b) {
+        const int64_t parts = info.block / kCodes;
+        DequantizePart(dtype, format, in + b / parts * info.block_bytes, static_cast<int>(b % parts), out + b * kCodes);
+      }
     }
   }
 }
@@ -173,10 +162,18 @@ void QuantizeRow(DType dtype, const float* in, int64_t n, std::byte* out) {
     case DType::Q8_0:
       for (int64_t b = 0; b < n / kBlock; ++b) QuantizeQ8(in + b * kBlock, out + b * info.block_bytes);
       return;
-    default: {
+    case DType::Q4_0:
+    case DType::Q4_1:
+    case DType::Q5_0:
+    case DType::Q5_1: {
       const NibbleFormat format = FormatOf(dtype);
       for (int64_t b = 0; b < n / kBlock; ++b) QuantizeNibbles(format, in + b * kBlock, out + b * info.block_bytes);
+      return;
     }
+    default:
+      for (int64_t b = 0; b < n / info.block; ++b) {
+        QuantizeBlock(dtype, in + b * info.block, out + b * info.block_bytes);
+      }
   }
 }
 

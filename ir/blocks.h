@@ -16,7 +16,7 @@ uint16_t F32ToBf16(float value);  // nearest even
 // n elements (a multiple of the block) from `dtype` in rows layout to f32: q8_0 d*code, q4_1 d*code + m (product and
 // sum rounded to f32 each), etc.
 void Dequantize(DType dtype, const std::byte* in, int64_t n, float* out);
-// f32 to float and block types; q4_0/q8_0 by the usual absmax rule (formula in ir/README.md), for --quantize.
+// f32 to float and block types (ir/README.md, Recipes: quantize).
 void QuantizeRow(DType dtype, const float* in, int64_t n, std::byte* out);
 
 }  // namespace llmc

@@ -3,63 +3,72 @@
 
 #include <cstring>
 
+#include "ir/block_format.h"
 #include "ir/diag.h"
 
 namespace llmc {
 namespace {
 
-// Parts of a step and of a block in rows layout. Scales are f16; a 5-bit type has a word of fifth bits per row.
-struct BlockParts {
-  int scales;      // f16 values per row: d, or d and m
-  bool fifth;      // has a u32 of fifth bits
-  int code_bytes;  // per row: 32, or 16 for nibbles
-  int fifth_at() const { return 2 * scales; }
-  int codes_at() const { return fifth_at() + (fifth ? 4 : 0); }  // in a block; times 16 in a tile step
-};
-
-BlockParts PartsOf(DType dtype) {
-  switch (dtype) {
-    case DType::Q8_0: return {1, false, 32};
-    case DType::Q4_0: return {1, false, 16};
-    case DType::Q4_1: return {2, false, 16};
-    case DType::Q5_0: return {1, true, 16};
-    case DType::Q5_1: return {2, true, 16};
-    default: LLMC_CHECK(false, "no tiles16 of " + std::string(InfoOf(dtype).text));
-  }
+uint32_t WordAt(const void* p) {
+  uint32_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
 }
 
-// In a block, nibbles k and k + 16 share byte k; in a tile, nibbles 8j + i and 8j + 4 + i share byte i of word j.
-std::byte Nibble(const std::byte* codes, int k) { return (k < 16 ? codes[k] : codes[k - 16] >> 4) & std::byte{15}; }
+// Four codes at a time: a word holds codes 4g .. 4g + 3, a byte each.
+constexpr uint32_t Each(uint32_t byte) { return byte * 0x01010101U; }
+constexpr int kGroups = kCodes / 4;
 
-void PackBlock(const BlockParts& parts, const std::byte* block, int row, std::byte* step) {
-  for (int s = 0; s < parts.scales; ++s) std::memcpy(step + 32 * s + 2 * row, block + 2 * s, 2);
-  if (parts.fifth) std::memcpy(step + 16 * parts.fifth_at() + 4 * row, block + parts.fifth_at(), 4);
-  const std::byte* codes = block + parts.codes_at();
-  std::byte* tile_codes = step + 16 * parts.codes_at();
-  for (int word = 0; word < parts.code_bytes / 4; ++word) {
-    std::byte* to = tile_codes + 64 * word + 4 * row;
-    if (parts.code_bytes == 32) {
-      std::memcpy(to, codes + 4 * word, 4);
-    } else {
-      for (int i = 0; i < 4; ++i) to[i] = Nibble(codes, 8 * word + i) | (Nibble(codes, 8 * word + 4 + i) << 4);
+// Codes of part j of a row's block to its words of the planes, and back.
+void PackCodes(const BlockFormat& format, const uint8_t* raw, int row, std::byte* to) {
+  for (const CodePlane& plane : format.planes) {
+    const int fields = 8 / plane.bits;
+    for (int v = 0; v < plane.bits; ++v, to += 64) {
+      uint32_t word = 0;
+      for (int f = 0; f < fields; ++f) {
+        const uint32_t codes = WordAt(raw + 4 * (v * fields + f));
+        word |= ((codes >> plane.low) & Each((1U << plane.bits) - 1)) << (plane.bits * f);
+      }
+      std::memcpy(to + 4 * row, &word, sizeof word);
     }
   }
 }
-
-void UnpackBlock(const BlockParts& parts, const std::byte* step, int row, std::byte* block) {
-  for (int s = 0; s < parts.scales; ++s) std::memcpy(block + 2 * s, step + 32 * s + 2 * row, 2);
-  if (parts.fifth) std::memcpy(block + parts.fifth_at(), step + 16 * parts.fifth_at() + 4 * row, 4);
-  std::byte* codes = block + parts.codes_at();
-  const std::byte* tile_codes = step + 16 * parts.codes_at();
-  if (parts.code_bytes == 32) {
-    for (int word = 0; word < 8; ++word) std::memcpy(codes + 4 * word, tile_codes + 64 * word + 4 * row, 4);
-    return;
+void UnpackCodes(const BlockFormat& format, const std::byte* from, int row, uint8_t* raw) {
+  uint32_t words[kGroups] = {};
+  for (const CodePlane& plane : format.planes) {
+    const int fields = 8 / plane.bits;
+    for (int v = 0; v < plane.bits; ++v, from += 64) {
+      const uint32_t word = WordAt(from + 4 * row);
+      for (int f = 0; f < fields; ++f) {
+        words[v * fields + f] |= ((word >> (plane.bits * f)) & Each((1U << plane.bits) - 1)) << plane.low;
+      }
+    }
   }
-  const auto nibble = [&](int k) {
-    const std::byte both = tile_codes[64 * (k / 8) + 4 * row + k % 4];
-    return (k % 8 < 4 ? both : both >> 4) & std::byte{15};
-  };
-  for (int k = 0; k < 16; ++k) codes[k] = nibble(k) | (nibble(k + 16) << 4);
+  std::memcpy(raw, words, sizeof words);
+}
+
+void PackBlock(DType dtype, const BlockFormat& format, const std::byte* block, int row, std::byte* step) {
+  std::byte* to = step;
+  for (const HeadField& field : format.head) {
+    std::memcpy(to + static_cast<ptrdiff_t>(field.bytes) * row, block + field.at, static_cast<size_t>(field.bytes));
+    to += static_cast<ptrdiff_t>(kTileRows) * field.bytes;
+  }
+  for (int j = 0; j < InfoOf(dtype).block / kCodes; ++j, to += format.plane_bytes) {
+    uint8_t raw[kCodes];
+    ReadCodes(dtype, block, j, raw);
+    PackCodes(format, raw, row, to);
+  }
+}
+
+void UnpackBlock(DType dtype, const BlockFormat& format, const std::byte* step, int row, std::byte* block) {
+  std::memset(block, 0, static_cast<size_t>(InfoOf(dtype).block_bytes));
+  UnpackHead(dtype, step, row, block);
+  const std::byte* from = step + format.head_bytes;
+  for (int j = 0; j < InfoOf(dtype).block / kCodes; ++j, from += format.plane_bytes) {
+    uint8_t raw[kCodes];
+    UnpackCodes(format, from, row, raw);
+    WriteCodes(dtype, raw, j, block);
+  }
 }
 
 }  // namespace
@@ -78,12 +87,22 @@ int64_t TileStepBytes(DType dtype) {
     case DType::F32:
     case DType::F16:
     case DType::BF16: return 64;
-    default: return int64_t{kTileRows} * InfoOf(dtype).block_bytes;
+    default: {
+      const BlockFormat& format = BlockFormatOf(dtype);
+      return format.head_bytes + int64_t{format.plane_bytes} * (InfoOf(dtype).block / kCodes);
+    }
   }
 }
 
 int64_t TileBytes(DType dtype, int64_t k) {
   return (k + TileStepK(dtype) - 1) / TileStepK(dtype) * TileStepBytes(dtype);
+}
+
+void UnpackHead(DType dtype, const std::byte* step, int row, std::byte* block) {
+  for (const HeadField& field : BlockFormatOf(dtype).head) {
+    std::memcpy(block + field.at, step + static_cast<ptrdiff_t>(field.bytes) * row, static_cast<size_t>(field.bytes));
+    step += static_cast<ptrdiff_t>(kTileRows) * field.bytes;
+  }
 }
 
 void PackTile(DType dtype, const std::byte* rows, int64_t row_bytes, int n_rows, int64_t k, std::byte* tile) {
@@ -101,11 +120,11 @@ void PackTile(DType dtype, const std::byte* rows, int64_t row_bytes, int n_rows,
     }
     return;
   }
-  const BlockParts parts = PartsOf(dtype);
+  const BlockFormat& format = BlockFormatOf(dtype);
   const int64_t block_bytes = InfoOf(dtype).block_bytes;
   for (int64_t step = 0; step < k / TileStepK(dtype); ++step) {
     for (int row = 0; row < n_rows; ++row) {
-      PackBlock(parts, rows + row * row_bytes + step * block_bytes, row, tile + step * step_bytes);
+      PackBlock(dtype, format, rows + row * row_bytes + step * block_bytes, row, tile + step * step_bytes);
     }
   }
 }
@@ -123,10 +142,10 @@ void UnpackRow(DType dtype, const std::byte* tiles, int64_t row, int64_t k, std:
     }
     return;
   }
-  const BlockParts parts = PartsOf(dtype);
+  const BlockFormat& format = BlockFormatOf(dtype);
   const int64_t block_bytes = InfoOf(dtype).block_bytes;
   for (int64_t step = 0; step < k / TileStepK(dtype); ++step) {
-    UnpackBlock(parts, tile + step * step_bytes, lane, out + step * block_bytes);
+    UnpackBlock(dtype, format, tile + step * step_bytes, lane, out + step * block_bytes);
   }
 }
 

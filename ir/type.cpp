@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/diag.h"
+#include "ir/layout.h"
 
 namespace llmc {
 namespace {
@@ -123,14 +124,14 @@ int64_t ByteSize(const Type& type) {
   const DTypeInfo& info = InfoOf(type.dtype);
   std::vector<Dim> dims = type.dims;
   if (dims.empty()) return info.block_bytes;
-  if (type.layout == Layout::Tiles16) {
-    dims[0].value = RoundUp(Constant(dims[0]), 16);
-    // Two k lie together where an element has 16 bits.
-    if (info.block == 1 && info.block_bytes == 2) dims.back().value = RoundUp(Constant(dims.back()), 2);
-  } else if (type.layout == Layout::Keys16) {
-    dims[0].value = RoundUp(Constant(dims[0]), 16);
+  if (type.layout == Layout::Keys16) dims[0].value = RoundUp(Constant(dims[0]), 16);
+  int64_t bytes = 0;
+  if (type.layout == Layout::Tiles16 && dims.size() > 1) {
+    bytes = Multiply((Constant(dims[0]) + kTileRows - 1) / kTileRows, TileBytes(type.dtype, Constant(dims.back())));
+    dims[0].value = 1;
+  } else {
+    bytes = RowBytes(type.dtype, Constant(dims.back()));
   }
-  int64_t bytes = RowBytes(type.dtype, Constant(dims.back()));
   for (size_t i = 0; i + 1 < dims.size(); ++i) bytes = Multiply(bytes, Constant(dims[i]));
   return bytes;
 }

@@ -134,6 +134,7 @@ std::string_view PlanTypeName(uint32_t type) {
 uint64_t PlanTileBytes(uint32_t w_type, uint64_t k) {
   const TypeInfo* type = FindType(w_type);
   if (type == nullptr || !type->is_weight()) return 0;
+  if (w_type == kTQ1_0) return PlanTileBytes(kTQ2_0, k);  // its trits lie in tiles as the other's codes do
   const uint64_t step_bytes = kPlanTile * type->step_k() / type->block * type->block_bytes;
   return (k + type->step_k() - 1) / type->step_k() * step_bytes;
 }

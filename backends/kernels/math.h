@@ -54,18 +54,20 @@ INLINE float RowScale(const float* x, int64_t dim, float eps) {
   return 1.0f / __builtin_sqrtf(TreeSum(lanes) / static_cast<float>(dim) + eps);
 }
 
-// A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), sums.
+// A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), and sums of all codes and of the
+// first 16 of a block.
 struct A8 {
   const int8_t* codes;
   const float* d;
   const float* s;
-  const int32_t* sum;
+  const int16_t* sums;
 };
 INLINE int64_t A8RowBytes(int64_t k) { return k + k / 32 * 12; }
 INLINE A8 A8Row(const uint8_t* row, int64_t k) {
   const float* d = reinterpret_cast<const float*>(row + k);
-  return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int32_t*>(d + 2 * (k / 32))};
+  return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int16_t*>(d + 2 * (k / 32))};
 }
+INLINE int32_t SumOf(A8 x, int64_t block) { return x.sums[2 * block]; }
 
 // Block `block` of an a8 row of k elements from 32 values.
 INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
@@ -74,12 +76,14 @@ INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t
   const float d = max * 0x1.020408p-7f;
   const float inverse = max > 0 ? 127.0f / max : 0.0f;
   const I32x16 a = ToInt(Mul(lo, Splat(inverse))), b = ToInt(Mul(hi, Splat(inverse)));
-  const int32_t sum = SumInt(AddInt(a, b));
+  const int32_t first = SumInt(a), sum = first + SumInt(b);
   StoreCodes(reinterpret_cast<int8_t*>(row) + 32 * block, a, b);
   float* scales = reinterpret_cast<float*>(row + k);
   scales[block] = d;
   scales[k / 32 + block] = d * static_cast<float>(sum);
-  reinterpret_cast<int32_t*>(scales + 2 * (k / 32))[block] = sum;
+  int16_t* sums = reinterpret_cast<int16_t*>(scales + 2 * (k / 32)) + 2 * block;
+  sums[0] = static_cast<int16_t>(sum);
+  sums[1] = static_cast<int16_t>(first);
 }
 
 }  // namespace KERNELS_NAMESPACE

@@ -132,13 +132,12 @@ INLINE Codes HighNibbles(Codes v) {
   const __m256i mask = _mm256_set1_epi8(15);
   return {_mm256_and_si256(_mm256_srli_epi16(v.a, 4), mask), _mm256_and_si256(_mm256_srli_epi16(v.b, 4), mask)};
 }
-INLINE __m256i FifthBitsOf(__m256i bits) {
-  const __m256i spread = _mm256_mullo_epi32(bits, _mm256_set1_epi32(0x00204081));  // bit i to bit 8i, for i < 4
-  return _mm256_slli_epi32(_mm256_and_si256(spread, _mm256_set1_epi32(0x01010101)), 4);
+INLINE __m256i FifthBitOf(__m256i bits, int g) {
+  const __m256i moved = g < 4 ? _mm256_slli_epi16(bits, 4 - g) : _mm256_srli_epi16(bits, g - 4);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(16));
 }
-INLINE Codes OrFifthBits(Codes v, I32x16 bits, int shift) {
-  const I32x16 four = And(ShiftRight(bits, shift), 15);
-  return {_mm256_or_si256(v.a, FifthBitsOf(four.a)), _mm256_or_si256(v.b, FifthBitsOf(four.b))};
+INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
+  return {_mm256_or_si256(v.a, FifthBitOf(bits.a, g)), _mm256_or_si256(v.b, FifthBitOf(bits.b, g))};
 }
 INLINE I32x16 CodeOf(Codes v, int i) { return And(ShiftRight({v.a, v.b}, 8 * i), 255); }
 INLINE I32x16 SignedCodeOf(Codes v, int i) {

@@ -191,12 +191,9 @@ INLINE Codes HighNibbles(Codes v) {
   for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] >> 4);
   return v;
 }
-// Code i of lane r gets bit shift + i of lane r of `bits` as its bit 4.
-INLINE Codes OrFifthBits(Codes v, I32x16 bits, int shift) {
-  for (int i = 0; i < 64; ++i) {
-    const uint32_t bit = static_cast<uint32_t>(bits.v[i / 4]) >> (shift + i % 4) & 1u;
-    v.v[i] = static_cast<uint8_t>(v.v[i] | bit << 4);
-  }
+// Each code gets bit g of the same byte of `bits` as its bit 4.
+INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
+  for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] | (bits.v[i] >> g & 1u) << 4);
   return v;
 }
 INLINE I32x16 CodeOf(Codes v, int i) {

@@ -57,13 +57,13 @@ INLINE float TileElement(const uint8_t* step, int64_t r, int k) {
     __builtin_memcpy(&m, p + 2 * r, 2);
     p += 32;
   }
-  uint32_t bits = 0;
+  int32_t fifth = 0;
   if (kFifth) {
-    __builtin_memcpy(&bits, p + 4 * r, 4);
+    fifth = (p[4 * r + k % 4] >> (k / 4) & 1) << 4;
     p += 64;
   }
   const int byte = p[64 * (k / 8) + 4 * r + k % 4];
-  const int32_t code = ((k & 4) != 0 ? byte >> 4 : byte & 15) | static_cast<int32_t>(bits >> k & 1u) << 4;
+  const int32_t code = ((k & 4) != 0 ? byte >> 4 : byte & 15) | fifth;
   if (kMin) return scale * static_cast<float>(code) + HalfToFloat(m);
   return scale * static_cast<float>(code - (kFifth ? 16 : 8));
 }

@@ -31,7 +31,7 @@ INLINE Codes CodesAt(const uint8_t* step, int g) {
     const Codes pair = LoadCodes(codes + 64 * (g / 2));
     const Codes four = g % 2 == 0 ? LowNibbles(pair) : HighNibbles(pair);
     if constexpr (B::kFifth) {
-      return OrFifthBits(four, LoadInt(reinterpret_cast<const uint32_t*>(step + B::kFifthAt)), 4 * g);
+      return OrFifthBits(four, LoadCodes(step + B::kFifthAt), g);
     }
     return four;
   }
@@ -79,7 +79,7 @@ INLINE F32x16 GemvA8(const uint8_t* tile, A8 x, int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; ++b) {
     const uint8_t* step = tile + b * B::kBytes;
     PrefetchStep(step, B::kBytes);
-    const I32x16 dot = StepDot<T>(step, x.codes + 32 * b, x.sum[b]);
+    const I32x16 dot = StepDot<T>(step, x.codes + 32 * b, SumOf(x, b));
     if constexpr (B::kMin) acc = Fma(LoadHalfAt(step + 32), Splat(x.s[b]), acc);
     acc = Fma(Mul(LoadHalfAt(step), Splat(x.d[b])), ToFloat(dot), acc);
   }
@@ -144,7 +144,7 @@ INLINE void Gemm4A8(const PanelA8& panel, int64_t blocks, const A8 (&x)[4], floa
       }
       if constexpr (B::kOffset != 0) {
 #pragma clang loop unroll(full)
-        for (int r = 0; r < 4; ++r) dot[r] = SubInt(dot[r], SplatInt(B::kOffset * x[r].sum[b]));
+        for (int r = 0; r < 4; ++r) dot[r] = SubInt(dot[r], SplatInt(B::kOffset * SumOf(x[r], b)));
       }
     }
     InOrder();  // the scales stay behind the dots: in front of them they'd be spilled
@@ -178,7 +178,7 @@ INLINE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_
 #pragma clang loop unroll(full)
       for (int r = 0; r < 4; ++r) {
         const A8 row = A8Row(x + (i + r < n_rows ? i + r : n_rows - 1) * stride, k);
-        four[r] = {row.codes + 32 * b, row.d + b, row.s + b, row.sum + b};
+        four[r] = {row.codes + 32 * b, row.d + b, row.s + b, row.sums + 2 * b};
       }
       Gemm4A8<T>(panel, blocks, four, acc + 16 * i);
     }

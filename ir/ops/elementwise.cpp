@@ -55,15 +55,18 @@ void QuantizeBlock(const float* x, const ActivationRow& out, int64_t block) {
   const float d = largest * math::kInv127;
   const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
   int32_t sum = 0;
+  int32_t first = 0;
   for (int k = 0; k < 32; ++k) {
     const float scaled = x[k] * inverse;
     const auto code = static_cast<int32_t>(std::fabs(scaled) < 127.5F ? math::Rint(scaled) : 0.0F);
     out.codes[block * 32 + k] = static_cast<int8_t>(code);
     sum += code;
+    if (k < 16) first += code;
   }
   out.d[block] = d;
   out.s[block] = d * static_cast<float>(sum);
-  out.sum[block] = sum;
+  out.sums[2 * block] = static_cast<int16_t>(sum);
+  out.sums[2 * block + 1] = static_cast<int16_t>(first);
 }
 
 void EvalQuantize(const EvalContext& c) {

@@ -124,6 +124,8 @@ void EvalLinear(const EvalContext& c) {
   LinearCall call{x.as<float>(),
                   nullptr,
                   nullptr,
+                  nullptr,
+                  nullptr,
                   rows,
                   k,
                   std::get<int64_t>(AttrOf(c.op, "k_split")),
@@ -132,16 +134,23 @@ void EvalLinear(const EvalContext& c) {
   std::vector<float> codes;
   std::vector<float> scales;
   std::vector<float> sums;
+  std::vector<float> halves[2];
   if (x.type.dtype == DType::A8) {
     for (int64_t row = 0; row < rows; ++row) {
       const ActivationRow a = RowOf(x.data, row, k);
       codes.insert(codes.end(), a.codes, a.codes + k);
       scales.insert(scales.end(), a.d, a.d + k / 32);
       sums.insert(sums.end(), a.s, a.s + k / 32);
+      for (int64_t b = 0; b < k / 32; ++b) {
+        halves[0].push_back(a.sums[2 * b + 1]);
+        halves[1].push_back(static_cast<float>(a.sums[2 * b] - a.sums[2 * b + 1]));
+      }
     }
     call.x = codes.data();
     call.x_d = scales.data();
     call.x_s = sums.data();
+    call.x_first = halves[0].data();
+    call.x_second = halves[1].data();
   }
   const std::vector<LinearUnit> units = UnitsOf(c);
   const std::span<const LinearUnit> all(units);

@@ -2,14 +2,15 @@
 // run the chains of the definition in 16 lanes. Built -O3 and dispatched by CPU; every fma is explicit and contraction
 // is off, so that both versions give the same bits.
 //
-// Dots of codes run in f32: they are integers below 2^24 (32 * 128 * 127), so each sum is exact and any order gives the
-// integer of the definition.
+// Dots of codes, with the integer scales of 16 codes in them, run in f32: they are integers below 2^24 (32 * 127 times
+// 128, or times q6_k's 128 * 32), so each sum is exact and any order gives the integer of the definition.
 #include "ir/ops/linear_eval.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "ir/block_format.h"
 #include "ir/layout.h"
 #include "ir/math.h"
 
@@ -21,15 +22,19 @@ namespace {
 
 constexpr int kRows = kTileRows;
 constexpr int64_t kStretch = 256;  // K elements unpacked at a time: 16 KB
-constexpr int64_t kBlock = 32;
+constexpr int64_t kBlock = kCodes;
+constexpr size_t kMaxBlock = 256;  // bytes of a block at most
 
 using Lanes = float[kRows];  // a number per weight row
 
 struct Stretch {
-  alignas(64) Lanes w[kStretch];           // codes, or values
-  alignas(64) Lanes d[kStretch / kBlock];  // block types: scales
-  alignas(64) Lanes m[kStretch / kBlock];  // and minima
+  alignas(64) Lanes w[kStretch];                // codes, or values
+  alignas(64) Lanes d[kStretch / kBlock];       // block types: scales
+  alignas(64) Lanes m[kStretch / kBlock];       // and minima
+  alignas(64) Lanes min[kStretch / kBlock][2];  // by which m is multiplied, of each 16 codes
 };
+// How minima are added.
+enum class Min { None, One, Halves };
 
 // Half of the 16 lanes, as a vector of the compiler: what it can't find in loops over bits and conversions.
 using Words8 = uint32_t __attribute__((vector_size(32)));
@@ -38,6 +43,7 @@ using Floats8 = float __attribute__((vector_size(32)));
 
 // One unit's weight: 32- and 16-bit columns of its 16 rows, in either layout.
 struct Weight {
+  const DType dtype;
   bool tiled;
   const std::byte* tile;
   const std::byte* rows[kRows];  // rows layout; what the unit lacks repeats its last row
@@ -46,23 +52,25 @@ struct Weight {
   int64_t row_bytes;             // the word at the end of a row may be cut
 
   Weight(const LinearCall& call, const LinearUnit& unit)
-      : tiled(call.tiled),
+      : dtype(call.dtype),
+        tiled(call.tiled),
         tile(unit.weight),
         step_bytes(TileStepBytes(call.dtype)),
-        block_bytes(step_bytes / kRows),
+        block_bytes(
+            RowBytes(call.dtype, InfoOf(call.dtype).block == 1 ? TileStepK(call.dtype) : InfoOf(call.dtype).block)),
         row_bytes(RowBytes(call.dtype, call.k)) {
     for (int r = 0; r < kRows; ++r) rows[r] = unit.weight + std::min(r, unit.n_rows - 1) * row_bytes;
   }
 
-  // Word `word` of every row's codes, in two vectors; `at` is where codes start, in a block and (times 16) in a step.
-  LLMC_INLINE void Words(int64_t step, int at, int64_t word, Words8* v) const {
+  // Word `word` of every row's elements, in two vectors: 4 bytes, less where a row ends.
+  LLMC_INLINE void Words(int64_t step, Words8* v) const {
     if (tiled) {
-      const std::byte* from = tile + step * step_bytes + kRows * at + 64 * word;
+      const std::byte* from = tile + step * step_bytes;
       std::memcpy(&v[0], from, sizeof v[0]);
       std::memcpy(&v[1], from + 32, sizeof v[1]);
       return;
     }
-    const int64_t offset = step * block_bytes + at + 4 * word;
+    const int64_t offset = step * block_bytes;
     const auto bytes = static_cast<size_t>(std::min<int64_t>(4, row_bytes - offset));
     uint32_t words[kRows] = {};
     if (bytes == 4) {
@@ -72,14 +80,51 @@ struct Weight {
     }
     std::memcpy(v, words, sizeof words);
   }
-  LLMC_INLINE void Halves(int64_t step, int at, float* out) const {
-    uint16_t half[kRows];
-    if (tiled) {
-      std::memcpy(half, tile + step * step_bytes + kRows * at, sizeof half);
-    } else {
-      for (int r = 0; r < kRows; ++r) std::memcpy(&half[r], rows[r] + step * block_bytes + at, 2);
+
+  // Scales of part j of a step.
+  LLMC_INLINE void Scales(const BlockFormat& format, int64_t step, int j, int64_t b, Lanes* scale, Stretch& out) const {
+    std::byte head[kMaxBlock];
+    for (int r = 0; r < kRows; ++r) {
+      const std::byte* block = tiled ? head : rows[r] + step * block_bytes;
+      if (tiled) UnpackHead(dtype, tile + step * step_bytes, r, head);
+      const BlockScales s = ReadScales(dtype, block, j);
+      out.d[b][r] = s.d;
+      if (format.has_min) out.m[b][r] = s.m;
+      for (int h = 0; h < 2; ++h) {
+        if (format.has_mins) out.min[b][h][r] = static_cast<float>(s.min[h]);
+        if (format.has_scales) scale[h][r] = static_cast<float>(s.scale[h]);
+      }
     }
-    for (int r = 0; r < kRows; ++r) out[r] = math::HalfToFloat(half[r]);
+  }
+
+  // Raw codes 4g .. 4g + 3 of part j of a step, a byte each, of every row.
+  LLMC_INLINE void Codes(const BlockFormat& format, int64_t step, int j, Words8 (*words)[2]) const {
+    if (!tiled) {
+      uint8_t raw[kRows][kCodes];
+      for (int r = 0; r < kRows; ++r) ReadCodes(dtype, rows[r] + step * block_bytes, j, raw[r]);
+      for (int g = 0; g < kCodes / 4; ++g) {
+        uint32_t column[kRows];
+        for (int r = 0; r < kRows; ++r) std::memcpy(&column[r], raw[r] + 4 * g, 4);
+        std::memcpy(words[g], column, sizeof column);
+      }
+      return;
+    }
+    const std::byte* from =
+        tile + step * step_bytes + format.head_bytes + static_cast<ptrdiff_t>(j) * format.plane_bytes;
+    for (int g = 0; g < kCodes / 4; ++g) words[g][0] = words[g][1] = Words8{};
+    for (const CodePlane& plane : format.planes) {
+      const int fields = 8 / plane.bits;
+      const uint32_t mask = ((1U << plane.bits) - 1) * 0x01010101U;
+      for (int v = 0; v < plane.bits; ++v, from += 64) {
+        Words8 both[2];
+        std::memcpy(both, from, sizeof both);
+        for (int f = 0; f < fields; ++f) {
+          for (int half = 0; half < 2; ++half) {
+            words[v * fields + f][half] |= ((both[half] >> (plane.bits * f)) & mask) << plane.low;
+          }
+        }
+      }
+    }
   }
 };
 
@@ -88,40 +133,34 @@ LLMC_INLINE void StoreFloats(const Ints8& codes, float* out) {
   std::memcpy(out, &values, sizeof values);
 }
 
-// Codes of 32 elements as signed integers in f32. kAt: where a block's nibbles start; kFifthAt: its fifth bits, 0 for
-// none; kZero: the code of zero. The two nibbles of a byte are elements `low + i` and `high + i`.
-template <int kAt, int kFifthAt, int kZero>
-LLMC_INLINE void UnpackNibbles(const Weight& weight, int64_t step, Lanes* w) {
-  Words8 fifth[2] = {};
-  if constexpr (kFifthAt > 0) weight.Words(step, kFifthAt, 0, fifth);
-  for (int word = 0; word < 4; ++word) {
-    Words8 v[2];
-    weight.Words(step, kAt, word, v);
-    const int low = weight.tiled ? 8 * word : 4 * word;
-    const int high = weight.tiled ? 8 * word + 4 : 4 * word + 16;
+// Part j of a step: signed codes times their 16's scale, as f32. Signed codes are raw ones less the code of zero, bytes
+// with a sign, or come from a table.
+enum class CodeKind { Offset, Byte, Table };
+LLMC_INLINE void UnpackPart(const Weight& weight, const BlockFormat& format, CodeKind kind, int64_t step, int j,
+                            int64_t b, Stretch& out) {
+  Lanes scale[2];
+  weight.Scales(format, step, j, b, scale, out);
+  Words8 words[kCodes / 4][2];
+  weight.Codes(format, step, j, words);
+  const int zero = -SignedCode(weight.dtype, 0);
+  for (int k = 0; k < kCodes; ++k) {
+    float* to = out.w[b * kBlock + k];
     for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) {
-        Words8 a = (v[half] >> (8 * i)) & 15U;
-        Words8 b = (v[half] >> (8 * i + 4)) & 15U;
-        if constexpr (kFifthAt > 0) {
-          a |= ((fifth[half] >> (low + i)) & 1U) << 4;
-          b |= ((fifth[half] >> (high + i)) & 1U) << 4;
-        }
-        StoreFloats(reinterpret_cast<Ints8>(a) - kZero, &w[low + i][8 * half]);
-        StoreFloats(reinterpret_cast<Ints8>(b) - kZero, &w[high + i][8 * half]);
+      const Words8& word = words[k / 4][half];
+      if (kind == CodeKind::Byte) {
+        StoreFloats(reinterpret_cast<Ints8>(word << (24 - 8 * (k % 4))) >> 24, to + 8 * half);
+        continue;
       }
+      Ints8 code = reinterpret_cast<Ints8>((word >> (8 * (k % 4))) & 255U);
+      if (kind == CodeKind::Offset) {
+        code -= zero;
+      } else {
+        for (int r = 0; r < 8; ++r) code[r] = SignedCode(weight.dtype, static_cast<uint8_t>(code[r]));
+      }
+      StoreFloats(code, to + 8 * half);
     }
-  }
-}
-
-LLMC_INLINE void UnpackBytes(const Weight& weight, int64_t step, Lanes* w) {
-  for (int word = 0; word < 8; ++word) {
-    Words8 v[2];
-    weight.Words(step, 2, word, v);
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) {
-        StoreFloats(reinterpret_cast<Ints8>(v[half] << (24 - 8 * i)) >> 24, &w[4 * word + i][8 * half]);
-      }
+    if (format.has_scales) {
+      for (int r = 0; r < kRows; ++r) to[r] = scale[k / 16][r] * to[r];
     }
   }
 }
@@ -136,12 +175,12 @@ LLMC_INLINE void StoreHalves(const Words8& halves, float* out) {
 }
 
 // Elements [k0, k0 + n): codes, scales and minima of block types, values of floats.
-LLMC_INLINE void Unpack(const Weight& weight, DType dtype, int64_t k0, int64_t n, Stretch& out) {
-  switch (dtype) {
+LLMC_INLINE void Unpack(const Weight& weight, int64_t k0, int64_t n, Stretch& out) {
+  switch (weight.dtype) {
     case DType::F32:
       for (int64_t k = 0; k < n; ++k) {
         Words8 v[2];
-        weight.Words(k0 + k, 0, 0, v);
+        weight.Words(k0 + k, v);
         std::memcpy(out.w[k], v, sizeof v);
       }
       return;
@@ -150,12 +189,12 @@ LLMC_INLINE void Unpack(const Weight& weight, DType dtype, int64_t k0, int64_t n
       // k0 is even: only the last stretch can have an odd length.
       for (int64_t k = 0; k < n; k += 2) {
         Words8 v[2];
-        weight.Words((k0 + k) / 2, 0, 0, v);
+        weight.Words((k0 + k) / 2, v);
         for (int i = 0; i < 2 && k + i < n; ++i) {
           for (int half = 0; half < 2; ++half) {
             float* to = &out.w[k + i][8 * half];
             const Words8 bits = (v[half] >> (16 * i)) & 0xffffU;
-            if (dtype == DType::F16) {
+            if (weight.dtype == DType::F16) {
               StoreHalves(bits, to);
             } else {
               const Words8 widened = bits << 16;
@@ -167,36 +206,32 @@ LLMC_INLINE void Unpack(const Weight& weight, DType dtype, int64_t k0, int64_t n
       return;
     default: break;
   }
+  const BlockFormat& format = BlockFormatOf(weight.dtype);
+  const int64_t parts = InfoOf(weight.dtype).block / kBlock;
   for (int64_t b = 0; b < n / kBlock; ++b) {
-    const int64_t step = k0 / kBlock + b;
-    Lanes* w = out.w + b * kBlock;
-    weight.Halves(step, 0, out.d[b]);
-    switch (dtype) {
-      case DType::Q4_0: UnpackNibbles<2, 0, 8>(weight, step, w); break;
-      case DType::Q5_0: UnpackNibbles<6, 2, 16>(weight, step, w); break;
-      case DType::Q4_1:
-        weight.Halves(step, 2, out.m[b]);
-        UnpackNibbles<4, 0, 0>(weight, step, w);
-        break;
-      case DType::Q5_1:
-        weight.Halves(step, 2, out.m[b]);
-        UnpackNibbles<8, 4, 0>(weight, step, w);
-        break;
-      default: UnpackBytes(weight, step, w); break;
+    const int64_t step = (k0 / kBlock + b) / parts;
+    const int j = static_cast<int>((k0 / kBlock + b) % parts);
+    switch (weight.dtype) {
+      case DType::Q8_0: UnpackPart(weight, format, CodeKind::Byte, step, j, b, out); break;
+      case DType::IQ4_NL:
+      case DType::IQ4_XS:
+      case DType::MXFP4: UnpackPart(weight, format, CodeKind::Table, step, j, b, out); break;
+      default: UnpackPart(weight, format, CodeKind::Offset, step, j, b, out); break;
     }
   }
 }
 
-// Codes to values: d * code, or d * code + m, rounded at each step as in Dequantize.
-LLMC_INLINE void Scale(bool has_min, int64_t n, Stretch& s) {
+// Codes to values: d * code, and the minimum, rounded at each step as in Dequantize.
+LLMC_INLINE void Scale(Min min, int64_t n, Stretch& s) {
   for (int64_t b = 0; b < n / kBlock; ++b) {
-    Lanes d, m;
-    std::memcpy(d, s.d[b], sizeof d);
-    std::memcpy(m, s.m[b], sizeof m);
-    for (Lanes* w = s.w + b * kBlock; w < s.w + (b + 1) * kBlock; ++w) {
-      for (int r = 0; r < kRows; ++r) (*w)[r] = d[r] * (*w)[r];
-      if (!has_min) continue;
-      for (int r = 0; r < kRows; ++r) (*w)[r] = (*w)[r] + m[r];
+    for (int64_t k = 0; k < kBlock; ++k) {
+      float* w = s.w[b * kBlock + k];
+      for (int r = 0; r < kRows; ++r) w[r] = s.d[b][r] * w[r];
+      if (min == Min::One) {
+        for (int r = 0; r < kRows; ++r) w[r] = w[r] + s.m[b][r];
+      } else if (min == Min::Halves) {
+        for (int r = 0; r < kRows; ++r) w[r] = w[r] + s.m[b][r] * s.min[b][k / 16][r];
+      }
     }
   }
 }
@@ -233,17 +268,31 @@ LLMC_INLINE void ChainFloat4(const Stretch& s, int64_t n, const float* x, int64_
   std::memcpy(acc[3], sum3, sizeof sum3);
 }
 
+// Scales and sums of a block of x.
+struct BlockOfX {
+  float d, s;           // s = d * f32(sum of the codes)
+  float first, second;  // sums of the first and of the last 16 codes
+};
+struct RowScales {
+  const float *d, *s, *first, *second;
+  LLMC_INLINE BlockOfX At(int64_t b) const { return {d[b], s[b], first[b], second[b]}; }
+};
+
 // A block's term of the sum: the minimum first, then the dot.
-LLMC_INLINE void AddBlock(const Stretch& s, bool has_min, int64_t b, float d, float sum, const Lanes& dot, Lanes& acc) {
-  if (has_min) {
-    for (int r = 0; r < kRows; ++r) acc[r] = __builtin_fmaf(s.m[b][r], sum, acc[r]);
+LLMC_INLINE void AddBlock(const Stretch& s, Min min, int64_t b, const BlockOfX& x, const Lanes& dot, Lanes& acc) {
+  if (min == Min::One) {
+    for (int r = 0; r < kRows; ++r) acc[r] = __builtin_fmaf(s.m[b][r], x.s, acc[r]);
+  } else if (min == Min::Halves) {
+    for (int r = 0; r < kRows; ++r) {
+      const float mins = s.min[b][0][r] * x.first + s.min[b][1][r] * x.second;  // integers below 2^24
+      acc[r] = __builtin_fmaf(s.m[b][r] * x.d, mins, acc[r]);
+    }
   }
-  for (int r = 0; r < kRows; ++r) acc[r] = __builtin_fmaf(s.d[b][r] * d, dot[r], acc[r]);
+  for (int r = 0; r < kRows; ++r) acc[r] = __builtin_fmaf(s.d[b][r] * x.d, dot[r], acc[r]);
 }
 
 // One row: the dot in four parts (it is exact, so any order will do), for their latency.
-LLMC_INLINE void ChainCodes(const Stretch& s, bool has_min, int64_t n, const float* x, const float* d,
-                            const float* sums, Lanes& acc) {
+LLMC_INLINE void ChainCodes(const Stretch& s, Min min, int64_t n, const float* x, const RowScales& scales, Lanes& acc) {
   for (int64_t b = 0; b < n / kBlock; ++b) {
     Lanes dot0 = {}, dot1 = {}, dot2 = {}, dot3 = {};
     for (int64_t k = b * kBlock; k < (b + 1) * kBlock; k += 4) {
@@ -253,12 +302,12 @@ LLMC_INLINE void ChainCodes(const Stretch& s, bool has_min, int64_t n, const flo
       AddProduct(dot3, s.w[k + 3], x[k + 3]);
     }
     for (int r = 0; r < kRows; ++r) dot0[r] = (dot0[r] + dot1[r]) + (dot2[r] + dot3[r]);
-    AddBlock(s, has_min, b, d[b], sums[b], dot0, acc);
+    AddBlock(s, min, b, scales.At(b), dot0, acc);
   }
 }
 
-LLMC_INLINE void ChainCodes4(const Stretch& s, bool has_min, int64_t n, const float* x, int64_t stride, const float* d,
-                             const float* sums, int64_t d_stride, Lanes* acc) {
+LLMC_INLINE void ChainCodes4(const Stretch& s, Min min, int64_t n, const float* x, int64_t stride,
+                             const RowScales& scales, int64_t scale_stride, Lanes* acc) {
   for (int64_t b = 0; b < n / kBlock; ++b) {
     Lanes dot0 = {}, dot1 = {}, dot2 = {}, dot3 = {};
     for (int64_t k = b * kBlock; k < (b + 1) * kBlock; ++k) {
@@ -267,43 +316,40 @@ LLMC_INLINE void ChainCodes4(const Stretch& s, bool has_min, int64_t n, const fl
       AddProduct(dot2, s.w[k], x[2 * stride + k]);
       AddProduct(dot3, s.w[k], x[3 * stride + k]);
     }
-    AddBlock(s, has_min, b, d[b], sums[b], dot0, acc[0]);
-    AddBlock(s, has_min, b, d[d_stride + b], sums[d_stride + b], dot1, acc[1]);
-    AddBlock(s, has_min, b, d[2 * d_stride + b], sums[2 * d_stride + b], dot2, acc[2]);
-    AddBlock(s, has_min, b, d[3 * d_stride + b], sums[3 * d_stride + b], dot3, acc[3]);
+    AddBlock(s, min, b, scales.At(b), dot0, acc[0]);
+    AddBlock(s, min, b, scales.At(scale_stride + b), dot1, acc[1]);
+    AddBlock(s, min, b, scales.At(2 * scale_stride + b), dot2, acc[2]);
+    AddBlock(s, min, b, scales.At(3 * scale_stride + b), dot3, acc[3]);
   }
 }
 
 // The loops above as functions of their own (each with registers to itself), once for any CPU and once for AVX2 with
 // FMA.
 struct Loops {
-  void (*unpack)(const Weight&, DType, int64_t, int64_t, Stretch&);
-  void (*scale)(bool, int64_t, Stretch&);
+  void (*unpack)(const Weight&, int64_t, int64_t, Stretch&);
+  void (*scale)(Min, int64_t, Stretch&);
   void (*chain_float)(const Stretch&, int64_t, const float*, Lanes&);
   void (*chain_float4)(const Stretch&, int64_t, const float*, int64_t, Lanes*);
-  void (*chain_codes)(const Stretch&, bool, int64_t, const float*, const float*, const float*, Lanes&);
-  void (*chain_codes4)(const Stretch&, bool, int64_t, const float*, int64_t, const float*, const float*, int64_t,
-                       Lanes*);
+  void (*chain_codes)(const Stretch&, Min, int64_t, const float*, const RowScales&, Lanes&);
+  void (*chain_codes4)(const Stretch&, Min, int64_t, const float*, int64_t, const RowScales&, int64_t, Lanes*);
 };
 
 #define LLMC_LOOPS(version, attributes)                                                                           \
-  attributes void Unpack##version(const Weight& w, DType dtype, int64_t k0, int64_t n, Stretch& s) {              \
-    Unpack(w, dtype, k0, n, s);                                                                                   \
-  }                                                                                                               \
-  attributes void Scale##version(bool has_min, int64_t n, Stretch& s) { Scale(has_min, n, s); }                   \
+  attributes void Unpack##version(const Weight& w, int64_t k0, int64_t n, Stretch& s) { Unpack(w, k0, n, s); }    \
+  attributes void Scale##version(Min min, int64_t n, Stretch& s) { Scale(min, n, s); }                            \
   attributes void ChainFloat##version(const Stretch& s, int64_t n, const float* x, Lanes& acc) {                  \
     ChainFloat(s, n, x, acc);                                                                                     \
   }                                                                                                               \
   attributes void ChainFloat4##version(const Stretch& s, int64_t n, const float* x, int64_t stride, Lanes* acc) { \
     ChainFloat4(s, n, x, stride, acc);                                                                            \
   }                                                                                                               \
-  attributes void ChainCodes##version(const Stretch& s, bool has_min, int64_t n, const float* x, const float* d,  \
-                                      const float* sums, Lanes& acc) {                                            \
-    ChainCodes(s, has_min, n, x, d, sums, acc);                                                                   \
+  attributes void ChainCodes##version(const Stretch& s, Min min, int64_t n, const float* x, const RowScales& d,   \
+                                      Lanes& acc) {                                                               \
+    ChainCodes(s, min, n, x, d, acc);                                                                             \
   }                                                                                                               \
-  attributes void ChainCodes4##version(const Stretch& s, bool has_min, int64_t n, const float* x, int64_t stride, \
-                                       const float* d, const float* sums, int64_t d_stride, Lanes* acc) {         \
-    ChainCodes4(s, has_min, n, x, stride, d, sums, d_stride, acc);                                                \
+  attributes void ChainCodes4##version(const Stretch& s, Min min, int64_t n, const float* x, int64_t stride,      \
+                                       const RowScales& d, int64_t d_stride, Lanes* acc) {                        \
+    ChainCodes4(s, min, n, x, stride, d, d_stride, acc);                                                          \
   }                                                                                                               \
   constexpr Loops k##version = {Unpack##version,      Scale##version,      ChainFloat##version,                   \
                                 ChainFloat4##version, ChainCodes##version, ChainCodes4##version};
@@ -321,7 +367,7 @@ const Loops& LoopsOfThisCpu() {
   return kPortable;
 }
 
-void RunStretch(const Loops& loops, const LinearCall& call, bool has_min, const Stretch& s, int64_t k0, int64_t n,
+void RunStretch(const Loops& loops, const LinearCall& call, Min min, const Stretch& s, int64_t k0, int64_t n,
                 Lanes* acc) {
   const float* x = call.x + k0;
   const int64_t blocks = call.k / kBlock;
@@ -331,22 +377,27 @@ void RunStretch(const Loops& loops, const LinearCall& call, bool has_min, const 
     for (; row < call.rows; ++row) loops.chain_float(s, n, x + row * call.k, acc[row]);
     return;
   }
-  const float* d = call.x_d + k0 / kBlock;
-  const float* sums = call.x_s + k0 / kBlock;
+  const auto scales = [&](int64_t r) {
+    const int64_t at = r * blocks + k0 / kBlock;
+    return RowScales{call.x_d + at, call.x_s + at, call.x_first + at, call.x_second + at};
+  };
   for (; row + 4 <= call.rows; row += 4) {
-    loops.chain_codes4(s, has_min, n, x + row * call.k, call.k, d + row * blocks, sums + row * blocks, blocks,
-                       acc + row);
+    loops.chain_codes4(s, min, n, x + row * call.k, call.k, scales(row), blocks, acc + row);
   }
-  for (; row < call.rows; ++row) {
-    loops.chain_codes(s, has_min, n, x + row * call.k, d + row * blocks, sums + row * blocks, acc[row]);
-  }
+  for (; row < call.rows; ++row) loops.chain_codes(s, min, n, x + row * call.k, scales(row), acc[row]);
+}
+
+Min MinOf(DType dtype) {
+  if (InfoOf(dtype).cls != DTypeClass::BLOCK) return Min::None;
+  const BlockFormat& format = BlockFormatOf(dtype);
+  return format.has_mins ? Min::Halves : format.has_min ? Min::One : Min::None;
 }
 
 }  // namespace
 
 void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units, bool portable) {
   const Loops& loops = portable ? kPortable : LoopsOfThisCpu();
-  const bool has_min = call.dtype == DType::Q4_1 || call.dtype == DType::Q5_1;
+  const Min min = MinOf(call.dtype);
   const bool block_type = InfoOf(call.dtype).cls == DTypeClass::BLOCK;
   std::vector<float> sums(static_cast<size_t>(call.rows * kRows));
   std::vector<float> totals(sums.size());
@@ -360,9 +411,9 @@ void EvalLinearUnits(const LinearCall& call, std::span<const LinearUnit> units, 
       std::fill(sums.begin(), sums.end(), 0.0F);
       for (int64_t k0 = begin; k0 < end; k0 += kStretch) {
         const int64_t n = std::min(kStretch, end - k0);
-        loops.unpack(weight, call.dtype, k0, n, stretch);
-        if (block_type && call.x_d == nullptr) loops.scale(has_min, n, stretch);
-        RunStretch(loops, call, has_min, stretch, k0, n, acc);
+        loops.unpack(weight, k0, n, stretch);
+        if (block_type && call.x_d == nullptr) loops.scale(min, n, stretch);
+        RunStretch(loops, call, min, stretch, k0, n, acc);
       }
       for (size_t i = 0; i < sums.size(); ++i) totals[i] = split == 0 ? sums[i] : totals[i] + sums[i];
     }

@@ -19,9 +19,11 @@ struct LinearUnit {
 };
 
 struct LinearCall {
-  const float* x;    // [rows, k]; for a8 the codes as floats
-  const float* x_d;  // a8: scales [rows, k/32], else nullptr
-  const float* x_s;  // a8: d * f32(sum) [rows, k/32]
+  const float* x;         // [rows, k]; for a8 the codes as floats
+  const float* x_d;       // a8: scales [rows, k/32], else nullptr
+  const float* x_s;       // a8: d * f32(sum) [rows, k/32]
+  const float* x_first;   // a8: sums of the first 16 codes of each block, [rows, k/32]
+  const float* x_second;  // and of the last 16
   int64_t rows;
   int64_t k;
   int64_t k_split;

@@ -1,10 +1,13 @@
 // Guards the block formats: values of codes by hand, extreme codes, and the rounding of quantisation.
 #include "ir/blocks.h"
 
+#include <fstream>
 #include <limits>
+#include <map>
 
 #include <gtest/gtest.h>
 
+#include "ir/block_format.h"
 #include "tests/ir/tensors.h"
 
 namespace llmc {
@@ -19,6 +22,80 @@ std::vector<float> Values(DType dtype, const std::vector<std::byte>& block) {
   std::vector<float> out(32);
   Dequantize(dtype, block.data(), 32, out.data());
   return out;
+}
+
+// gguf-py's values of 512 weights (tools/golden/blocks.py), to the bit.
+TEST(Blocks, ValuesAreThoseOfGgufPy) {
+  for (const DType dtype : test::BlockTypes()) {
+    const std::string path =
+        std::string(LLMC_SOURCE_DIR) + "/tests/data/blocks/" + std::string(InfoOf(dtype).text) + ".bin";
+    std::ifstream file(path, std::ios::binary);
+    ASSERT_TRUE(file) << path;
+    std::vector<std::byte> blocks(static_cast<size_t>(RowBytes(dtype, 512)));
+    std::vector<float> want(512);
+    file.read(reinterpret_cast<char*>(blocks.data()), static_cast<std::streamsize>(blocks.size()));
+    file.read(reinterpret_cast<char*>(want.data()), 512 * sizeof(float));
+    ASSERT_EQ(file.gcount(), static_cast<std::streamsize>(512 * sizeof(float))) << path;
+    std::vector<float> got(512);
+    Dequantize(dtype, blocks.data(), 512, got.data());
+    for (size_t k = 0; k < 512; ++k) ASSERT_EQ(got[k], want[k]) << InfoOf(dtype).text << " weight " << k;
+  }
+}
+
+// Codes written are codes read, whatever they are.
+TEST(Blocks, CodesAreWrittenWhereTheyAreRead) {
+  for (const DType dtype : test::BlockTypes()) {
+    int bits = 0;
+    for (const CodePlane& plane : BlockFormatOf(dtype).planes) bits += plane.bits;
+    const auto top = static_cast<uint64_t>(dtype == DType::TQ1_0 ? 2 : (1 << bits) - 1);
+    const int parts = InfoOf(dtype).block / kCodes;
+    std::vector<std::byte> block(static_cast<size_t>(InfoOf(dtype).block_bytes));
+    std::vector<uint8_t> raw(static_cast<size_t>(parts * kCodes));
+    test::Random random(8);
+    for (uint8_t& code : raw) code = static_cast<uint8_t>(random.Bits() % (top + 1));
+    for (int j = 0; j < parts; ++j) WriteCodes(dtype, raw.data() + j * kCodes, j, block.data());
+    for (int j = 0; j < parts; ++j) {
+      uint8_t back[kCodes];
+      ReadCodes(dtype, block.data(), j, back);
+      for (int k = 0; k < kCodes; ++k)
+        ASSERT_EQ(back[k], raw[static_cast<size_t>(j * kCodes + k)]) << InfoOf(dtype).text;
+    }
+  }
+}
+
+// Root mean square error of normal values relative to theirs: what each type can do, with little to spare.
+TEST(Blocks, SearchedScalesKeepTheErrorSmall) {
+  const std::map<DType, double> most = {
+      {DType::Q2_K, 0.30},    {DType::Q3_K, 0.16},    {DType::Q4_K, 0.075}, {DType::Q5_K, 0.038}, {DType::Q6_K, 0.019},
+      {DType::IQ4_NL, 0.075}, {DType::IQ4_XS, 0.078}, {DType::MXFP4, 0.13}, {DType::TQ1_0, 0.75}, {DType::TQ2_0, 0.75}};
+  const std::vector<float> x = test::Random(12).Vector(8192, 0.02F);
+  for (const auto& [dtype, limit] : most) {
+    std::vector<std::byte> blocks(static_cast<size_t>(RowBytes(dtype, 8192)));
+    QuantizeRow(dtype, x.data(), 8192, blocks.data());
+    std::vector<float> back(x.size());
+    Dequantize(dtype, blocks.data(), 8192, back.data());
+    double error = 0;
+    double size = 0;
+    for (size_t k = 0; k < x.size(); ++k) {
+      error += std::pow(static_cast<double>(back[k]) - static_cast<double>(x[k]), 2);
+      size += std::pow(static_cast<double>(x[k]), 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), limit) << InfoOf(dtype).text;
+  }
+}
+
+// Values that a type can hold come back as they are, up to the rounding of its scales.
+TEST(Blocks, LevelsAreFound) {
+  for (const DType dtype : test::BlockTypes()) {
+    if (dtype == DType::Q4_0) continue;  // its codes reach from -8 to 7
+    std::vector<float> x(256);
+    for (size_t k = 0; k < x.size(); ++k) x[k] = 0.25F * static_cast<float>(static_cast<int>(k % 3) - 1);
+    std::vector<std::byte> blocks(static_cast<size_t>(RowBytes(dtype, 256)));
+    QuantizeRow(dtype, x.data(), 256, blocks.data());
+    std::vector<float> back(256);
+    Dequantize(dtype, blocks.data(), 256, back.data());
+    for (size_t k = 0; k < 256; ++k) ASSERT_NEAR(back[k], x[k], 0.02F) << InfoOf(dtype).text << " weight " << k;
+  }
 }
 
 TEST(Blocks, NibblesAreCentredOnEight) {
@@ -127,21 +204,26 @@ TEST(Blocks, QuantiseFourBitsByHand) {
 }
 
 TEST(Blocks, ZerosQuantiseToZeros) {
-  const std::vector<float> x(32, 0.0F);
-  for (const DType dtype : {DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0}) {
-    std::vector<std::byte> block(static_cast<size_t>(InfoOf(dtype).block_bytes));
-    QuantizeRow(dtype, x.data(), 32, block.data());
-    for (const float w : Values(dtype, block)) EXPECT_EQ(w, 0.0F);
+  const std::vector<float> x(256, 0.0F);
+  for (const DType dtype : test::BlockTypes()) {
+    std::vector<std::byte> blocks(static_cast<size_t>(RowBytes(dtype, 256)));
+    QuantizeRow(dtype, x.data(), 256, blocks.data());
+    std::vector<float> back(256, 1.0F);
+    Dequantize(dtype, blocks.data(), 256, back.data());
+    for (const float w : back) EXPECT_EQ(w, 0.0F) << InfoOf(dtype).text;
   }
 }
 
 TEST(Blocks, NotANumberDoesNotBreakQuantisation) {
-  std::vector<float> x(32, 1.0F);
+  std::vector<float> x(256, 1.0F);
   x[3] = std::numeric_limits<float>::quiet_NaN();
   x[4] = std::numeric_limits<float>::infinity();
-  for (const DType dtype : {DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0}) {
-    std::vector<std::byte> block(static_cast<size_t>(InfoOf(dtype).block_bytes));
-    QuantizeRow(dtype, x.data(), 32, block.data());
+  x[40] = -std::numeric_limits<float>::infinity();
+  x[80] = std::numeric_limits<float>::max();
+  x[120] = std::numeric_limits<float>::denorm_min();
+  for (const DType dtype : test::BlockTypes()) {
+    std::vector<std::byte> blocks(static_cast<size_t>(RowBytes(dtype, 256)));
+    QuantizeRow(dtype, x.data(), 256, blocks.data());
   }
 }
 

@@ -36,7 +36,7 @@ std::vector<float> Logits(const Module& module, const WeightSource& source, cons
 
 // Every kind of model that the tests below run through.
 std::vector<TinyModel> Models() {
-  std::vector<TinyModel> models(8);
+  std::vector<TinyModel> models(11);
   models[1] = {.n_layers = 1, .n_heads = 1, .n_kv_heads = 1, .kv = DType::F32, .tied = false};
   models[2] = {.window = 20, .weights = DType::BF16, .bias = true};
   models[3] = {.weights = DType::Q4_1, .quantize = true, .qk_norm = true};
@@ -52,6 +52,13 @@ std::vector<TinyModel> Models() {
                .tied = false};
   models[7] = {.n_heads = 6, .n_kv_heads = 2, .weights = DType::Q5_1, .quantize = true};
   models[7].d_head = 32;
+  // Blocks of 256.
+  const TinyModel wide{.d_model = 256, .n_layers = 1, .d_head = 64, .d_ff = 256};
+  models[8] = models[9] = models[10] = wide;
+  models[8].weights = DType::Q2_K;
+  models[9].weights = DType::Q6_K;
+  models[10].weights = DType::TQ1_0;
+  models[9].quantize = models[10].quantize = true;
   return models;
 }
 

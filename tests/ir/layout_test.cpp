@@ -10,9 +10,6 @@
 namespace llmc {
 namespace {
 
-constexpr DType kWeightTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0,
-                                  DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0};
-
 std::vector<std::byte> RandomBytes(int64_t n, uint64_t seed) {
   test::Random random(seed);
   std::vector<std::byte> bytes(static_cast<size_t>(n));
@@ -21,10 +18,10 @@ std::vector<std::byte> RandomBytes(int64_t n, uint64_t seed) {
 }
 
 TEST(Layout, UnpackRowIsTheInverseOfPackTile) {
-  for (const DType dtype : kWeightTypes) {
-    const bool blocks = InfoOf(dtype).block > 1;
-    for (const int64_t k : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{32}, int64_t{96}}) {
-      if (blocks && k % 32 != 0) continue;
+  for (const DType dtype : test::WeightTypes()) {
+    if (dtype == DType::TQ1_0) continue;  // below
+    for (const int64_t k : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{32}, int64_t{96}, int64_t{512}}) {
+      if (k % InfoOf(dtype).block != 0) continue;
       for (const int n : {1, 5, 16}) {
         const int64_t row_bytes = RowBytes(dtype, k);
         const std::vector<std::byte> rows = RandomBytes(row_bytes * n, 7);
@@ -43,10 +40,33 @@ TEST(Layout, UnpackRowIsTheInverseOfPackTile) {
   }
 }
 
+// A tile of tq1_0 holds the trits in two bits each: what comes back says the same, in a quantiser's bytes.
+TEST(Layout, TritsComeBackAsAQuantiserWritesThem) {
+  const int64_t k = 512;
+  const int64_t row_bytes = RowBytes(DType::TQ1_0, k);
+  std::vector<std::byte> row(static_cast<size_t>(row_bytes));
+  QuantizeRow(DType::TQ1_0, test::Random(3).Vector(k).data(), k, row.data());
+  std::vector<std::byte> tile(static_cast<size_t>(TileBytes(DType::TQ1_0, k)));
+  EXPECT_EQ(TileBytes(DType::TQ1_0, k), TileBytes(DType::TQ2_0, k));
+  PackTile(DType::TQ1_0, row.data(), row_bytes, 1, k, tile.data());
+  std::vector<std::byte> back(row.size());
+  UnpackRow(DType::TQ1_0, tile.data(), 0, k, back.data());
+  EXPECT_EQ(back, row);
+  UnpackRow(DType::TQ1_0, tile.data(), 9, k, back.data());  // padding
+  EXPECT_EQ(back, std::vector<std::byte>(row.size()));
+}
+
+TEST(Layout, TilesHaveTheBytesOfTheirRows) {
+  for (const DType dtype : test::BlockTypes()) {
+    const DType rows = dtype == DType::TQ1_0 ? DType::TQ2_0 : dtype;
+    EXPECT_EQ(TileBytes(dtype, 256), 16 * RowBytes(rows, 256)) << InfoOf(dtype).text;
+  }
+}
+
 TEST(Layout, TileSizesMatchTypes) {
-  for (const DType dtype : kWeightTypes) {
-    const Type type{dtype, {Dim(20), Dim(64)}, Layout::Tiles16, -1};
-    EXPECT_EQ(ByteSize(type), 2 * TileBytes(dtype, 64)) << InfoOf(dtype).text;
+  for (const DType dtype : test::WeightTypes()) {
+    const Type type{dtype, {Dim(20), Dim(256)}, Layout::Tiles16, -1};
+    EXPECT_EQ(ByteSize(type), 2 * TileBytes(dtype, 256)) << InfoOf(dtype).text;
   }
   EXPECT_EQ(ByteSize({DType::F16, {Dim(3), Dim(5)}, Layout::Tiles16, -1}), TileBytes(DType::F16, 5));
 }
@@ -91,12 +111,45 @@ TEST(Layout, BytesOfAnEightBitTile) {
   }
 }
 
-TEST(Layout, FifthBitsAreAWordPerRow) {
+// Byte 4 r + i of the single bits holds in bit g that of code 4 g + i.
+TEST(Layout, FifthBitsOfATile) {
   std::vector<std::byte> rows(16 * 22);
-  for (int i = 0; i < 4; ++i) rows[static_cast<size_t>(22 * 2 + 2 + i)] = static_cast<std::byte>(0xa0 + i);
+  for (const int k : {0, 5, 31}) rows[static_cast<size_t>(22 * 2 + 2 + k / 8)] |= static_cast<std::byte>(1 << (k % 8));
   std::vector<std::byte> tile(352);
   PackTile(DType::Q5_0, rows.data(), 22, 16, 32, tile.data());
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(tile[static_cast<size_t>(32 + 4 * 2 + i)], static_cast<std::byte>(0xa0 + i));
+  for (int byte = 0; byte < 64; ++byte) {
+    const int want = byte == 8 ? 1 << 0 : byte == 9 ? 1 << 1 : byte == 11 ? 1 << 7 : 0;
+    EXPECT_EQ(tile[static_cast<size_t>(32 + byte)], static_cast<std::byte>(want)) << byte;
+  }
+}
+
+// q6_k, row 1: where scales, upper two bits and nibbles of block 5 go. Code k of the block is 2 k.
+TEST(Layout, SixBitsOfATile) {
+  std::vector<std::byte> rows(16 * 210);
+  std::byte* row = rows.data() + 210;
+  for (int i = 0; i < 16; ++i) row[192 + i] = static_cast<std::byte>(i - 8);
+  row[208] = std::byte{0x34};
+  row[209] = std::byte{0x12};
+  for (int k = 0; k < 32;
+       ++k) {  // weights 160 .. 191 lie in bytes 96 .. 127, low nibbles, and 160 .. 191, bits 2 and 3
+    row[64 + 32 + k] = static_cast<std::byte>(2 * k & 15);
+    row[128 + 32 + k] = static_cast<std::byte>((2 * k >> 4) << 2);
+  }
+  std::vector<std::byte> tile(3360);
+  PackTile(DType::Q6_K, rows.data(), 210, 16, 256, tile.data());
+  EXPECT_EQ(tile[2], std::byte{0x34});
+  EXPECT_EQ(tile[3], std::byte{0x12});
+  for (int block = 0; block < 8; ++block) {
+    for (int half = 0; half < 2; ++half) {
+      EXPECT_EQ(tile[static_cast<size_t>(32 + 32 * block + 2 + half)], static_cast<std::byte>(2 * block + half - 8));
+    }
+  }
+  const std::byte* block = tile.data() + 288 + 5 * 384;
+  for (int k = 0; k < 32; ++k) {
+    const int upper = std::to_integer<int>(block[64 * (k / 16) + 4 + k % 4]) >> (2 * (k / 4 % 4)) & 3;
+    const int lower = std::to_integer<int>(block[128 + 64 * (k / 8) + 4 + k % 4]) >> (4 * (k / 4 % 2)) & 15;
+    EXPECT_EQ(upper * 16 + lower, 2 * k);
+  }
 }
 
 TEST(Layout, FloatsOfATile) {

@@ -51,7 +51,8 @@ TEST(Type, TextAndSizes) {
 }
 
 TEST(Type, EveryTableReadsBackItsTexts) {
-  for (const char* text : {"f32", "f16", "bf16", "i32", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "a8"}) {
+  for (const char* text : {"f32",  "f16",  "bf16", "i32",  "q4_0", "q4_1",   "q5_0",   "q5_1",  "q8_0",  "a8",
+                           "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0"}) {
     ASSERT_TRUE(DTypeFromText(text)) << text;
     EXPECT_EQ(InfoOf(*DTypeFromText(text)).text, text);
   }

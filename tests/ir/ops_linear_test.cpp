@@ -2,6 +2,7 @@
 // threads, and every constraint.
 #include <gtest/gtest.h>
 
+#include "ir/block_format.h"
 #include "ir/layout.h"
 #include "ir/ops/activations.h"
 #include "ir/ops/linear_eval.h"
@@ -18,9 +19,6 @@ using test::Make;
 using test::OpCase;
 using test::Owned;
 using test::With;
-
-constexpr DType kWeightTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0,
-                                  DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0};
 
 Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 
@@ -60,6 +58,12 @@ std::vector<float> Dequantized(const Owned& w) {
   return out;
 }
 
+// The parts of a8's definition that blocks with scales for 16 codes have more than others.
+struct Halves {
+  int scale[2];
+  int min[2];
+};
+
 // d, m and signed code of element (row, k) of a block weight in rows layout, decoded independently of ir/layout and
 // ir/blocks.
 struct Code {
@@ -79,7 +83,32 @@ Code CodeOf(const Owned& w, int64_t row, int64_t k) {
     case DType::Q4_1: return {half(0), half(2), nibble(4)};
     case DType::Q5_0: return {half(0), 0, (nibble(6) | fifth(2)) - 16};
     case DType::Q5_1: return {half(0), half(2), nibble(8) | fifth(4)};
-    default: return {half(0), 0, static_cast<int8_t>(byte(2 + at))};
+    case DType::Q8_0: return {half(0), 0, static_cast<int8_t>(byte(2 + at))};
+    default: break;
+  }
+  // The others by what blocks_test.cpp holds against gguf-py.
+  const std::byte* own = w.bytes.data() + (row * w.type.dims[1].value + k) / info.block * info.block_bytes;
+  const int part = static_cast<int>(k % info.block / 32);
+  const BlockScales scales = ReadScales(w.type.dtype, own, part);
+  uint8_t raw[32];
+  ReadCodes(w.type.dtype, own, part, raw);
+  return {scales.d, scales.m, SignedCode(w.type.dtype, raw[at])};
+}
+Halves HalvesOf(const Owned& w, int64_t row, int64_t k) {
+  const DTypeInfo& info = InfoOf(w.type.dtype);
+  const std::byte* block = w.bytes.data() + (row * w.type.dims[1].value + k) / info.block * info.block_bytes;
+  const auto byte = [&](int64_t i) { return std::to_integer<int>(block[i]); };
+  const int64_t i = k % info.block / 16;
+  switch (w.type.dtype) {
+    case DType::Q2_K: return {{byte(i) & 15, byte(i + 1) & 15}, {byte(i) >> 4, byte(i + 1) >> 4}};
+    case DType::Q6_K: return {{static_cast<int8_t>(byte(192 + i)), static_cast<int8_t>(byte(193 + i))}, {}};
+    case DType::Q3_K: {
+      const auto six = [&](int64_t n) {
+        return ((n < 8 ? byte(96 + n) & 15 : byte(88 + n) >> 4) | ((byte(104 + n % 4) >> (n / 4 * 2) & 3) << 4)) - 32;
+      };
+      return {{six(i), six(i + 1)}, {}};
+    }
+    default: return {{1, 1}, {}};
   }
 }
 
@@ -89,7 +118,6 @@ std::vector<float> LinearByDefinition(Owned& x, const Owned& w, int64_t k_split 
   const int64_t k = x.type.dims[1].value;
   const int64_t n = w.type.dims[0].value;
   const std::vector<float> dense = Dequantized(w);
-  const bool has_min = w.type.dtype == DType::Q4_1 || w.type.dtype == DType::Q5_1;
   std::vector<float> y;
   for (int64_t s = 0; s < rows; ++s) {
     for (int64_t row = 0; row < n; ++row) {
@@ -105,9 +133,21 @@ std::vector<float> LinearByDefinition(Owned& x, const Owned& w, int64_t k_split 
           const ops::ActivationRow a = ops::RowOf(x.bytes.data(), s, k);
           for (int64_t block = begin / 32; block < end / 32; ++block) {
             int32_t dot = 0;
-            for (int64_t i = block * 32; i < block * 32 + 32; ++i) dot += CodeOf(w, row, i).code * a.codes[i];
+            int32_t mins = 0;
+            const Halves halves = HalvesOf(w, row, block * 32);
+            for (int64_t i = 0; i < 32; ++i) {
+              dot += halves.scale[i / 16] * CodeOf(w, row, block * 32 + i).code * a.codes[block * 32 + i];
+              mins += halves.min[i / 16] * a.codes[block * 32 + i];
+            }
             const Code scale = CodeOf(w, row, block * 32);
-            if (has_min) acc = std::fma(scale.m, a.s[block], acc);
+            switch (w.type.dtype) {
+              case DType::Q2_K: acc = std::fma(scale.m * a.d[block], static_cast<float>(mins), acc); break;
+              case DType::Q4_1:
+              case DType::Q5_1:
+              case DType::Q4_K:
+              case DType::Q5_K: acc = std::fma(scale.m, a.s[block], acc); break;
+              default: break;
+            }
             acc = std::fma(scale.d * a.d[block], static_cast<float>(dot), acc);
           }
         }
@@ -122,10 +162,10 @@ std::vector<float> LinearByDefinition(Owned& x, const Owned& w, int64_t k_split 
 Owned Quantized(Owned& x) { return Eval(OpKind::Quantize, {&x}, {})[0]; }
 
 TEST(Linear, EqualsItsDefinitionToTheBit) {
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     const bool blocks = InfoOf(dtype).cls == DTypeClass::BLOCK;
-    for (const int64_t k : {int64_t{32}, int64_t{352}, int64_t{1}, int64_t{259}}) {
-      if (blocks && k % 32 != 0) continue;
+    for (const int64_t k : {int64_t{32}, int64_t{352}, int64_t{1}, int64_t{259}, int64_t{768}}) {
+      if (k % InfoOf(dtype).block != 0 || (k == 768 && InfoOf(dtype).block < 256)) continue;
       for (const int64_t rows : {1, 2, 4, 7}) {
         Owned x = F32({Dim(rows), Dim(k)}, test::Random(11).Vector(rows * k));
         Owned w = RandomWeight(dtype, 37, k, 3);
@@ -143,10 +183,55 @@ TEST(Linear, EqualsItsDefinitionToTheBit) {
   }
 }
 
+// Bytes of any kind, scales apart: codes and scales that no quantiser writes.
+TEST(Linear, AnyBytesFollowTheDefinition) {
+  const int64_t k = 512;
+  for (const DType dtype : test::BlockTypes()) {
+    Owned w = RandomWeight(dtype, 16, k, 5);
+    Owned any = Make(w.type);
+    test::Random random(6);
+    const auto size = static_cast<size_t>(InfoOf(dtype).block_bytes);
+    for (size_t i = 0; i < any.bytes.size(); ++i) any.bytes[i] = static_cast<std::byte>(random.Bits() & 255U);
+    // f16 scales stay those of a quantiser: finite.
+    for (size_t block = 0; block < any.bytes.size(); block += size) {
+      for (const HeadField& field : BlockFormatOf(dtype).head.first(BlockFormatOf(dtype).head.size() > 1 ? 2 : 1)) {
+        std::copy_n(w.bytes.begin() + static_cast<std::ptrdiff_t>(block) + field.at, field.bytes,
+                    any.bytes.begin() + static_cast<std::ptrdiff_t>(block) + field.at);
+      }
+    }
+    Owned tiles = Pack({&any});
+    Owned x = F32({Dim(5), Dim(k)}, test::Random(12).Vector(5 * k));
+    Owned q = Quantized(x);
+    for (Owned* a : {&x, &q}) {
+      const std::vector<float> want = LinearByDefinition(*a, any);
+      EXPECT_EQ(Floats(Eval(OpKind::Linear, {a, &any}, {})[0]), want) << InfoOf(dtype).text;
+      EXPECT_EQ(Floats(Eval(OpKind::Linear, {a, &tiles}, {})[0]), want) << InfoOf(dtype).text;
+    }
+  }
+}
+
+// The largest integer that a dot can be, q6_k's: it must be exact in f32.
+TEST(Linear, ScaledDotsAreExact) {
+  Owned w = Make({DType::Q6_K, {Dim(1), Dim(256)}, Layout::Rows, -1});
+  for (int i = 0; i < 16; ++i) w.bytes[static_cast<size_t>(192 + i)] = std::byte{0x80};  // codes are -32, scales -128
+  w.bytes[192] = std::byte{0x7f};
+  w.bytes[209] = std::byte{0x3c};
+  Owned x = Make({DType::A8, {Dim(1), Dim(256)}, Layout::Rows, -1});
+  const ops::ActivationRow a = ops::RowOf(x.bytes.data(), 0, 256);
+  std::fill_n(a.codes, 256, int8_t{127});
+  a.codes[0] = 126;
+  a.d[0] = 1;
+  EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &w}, {})[0])[0],
+            static_cast<float>(-32 * 127 * (16 * 127 - 1) + 32 * 128 * 16 * 127));
+  a.d[0] = 0;
+  a.d[7] = 1;
+  EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &w}, {})[0])[0], 32.0F * 32 * 128 * 127);
+}
+
 TEST(Linear, IsNearTheExactProduct) {
-  const int64_t k = 320;
+  const int64_t k = 512;
   Owned x = F32({Dim(3), Dim(k)}, test::Random(1).Vector(3 * k));
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     Owned w = RandomWeight(dtype, 20, k, 2);
     const std::vector<float> dense = Dequantized(w);
     const std::vector<float> y = Floats(Eval(OpKind::Linear, {&x, &w}, {})[0]);
@@ -212,7 +297,7 @@ TEST(Linear, MinimumComesBeforeTheDot) {
   a.codes[0] = 1;
   a.d[0] = 1;
   a.s[0] = 1024;
-  a.sum[0] = 1;
+  a.sums[0] = 1;
   EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &w}, {})[0])[0], 0x1p25F);
 }
 
@@ -288,9 +373,10 @@ TEST(Linear, BiasIsAddedLastAndHasNoPadding) {
 }
 
 TEST(Linear, KSplitSumsEqualRanges) {
-  for (const DType dtype : {DType::F32, DType::F16, DType::Q4_1, DType::Q8_0}) {
-    Owned x = F32({Dim(5), Dim(1152)}, test::Random(6).Vector(5 * 1152));
-    Owned w = RandomWeight(dtype, 18, 1152, 7);
+  for (const DType dtype : {DType::F32, DType::F16, DType::Q4_1, DType::Q8_0, DType::Q2_K, DType::Q5_K}) {
+    const int64_t k = InfoOf(dtype).block == 256 ? 3072 : 1152;
+    Owned x = F32({Dim(5), Dim(k)}, test::Random(6).Vector(5 * k));
+    Owned w = RandomWeight(dtype, 18, k, 7);
     for (const int64_t n : {2, 3, 4}) {
       EXPECT_EQ(Floats(Eval(OpKind::Linear, {&x, &w}, With({{"k_split", n}}))[0]), LinearByDefinition(x, w, n));
       if (InfoOf(dtype).block == 1) continue;
@@ -310,27 +396,34 @@ TEST(Linear, ThreadsDoNotChangeBits) {
 
 // The version for any CPU and the one for this CPU, for every pair of types.
 TEST(Linear, VersionsForCpusAgreeToTheBit) {
-  const int64_t k = 320;
+  const int64_t k = 512;
   const int64_t rows = 6;
   Owned x = F32({Dim(rows), Dim(k)}, test::Random(17).Vector(rows * k));
   Owned q = Quantized(x);
   std::vector<float> codes;
   std::vector<float> d;
   std::vector<float> sums;
+  std::vector<float> halves[2];
   for (int64_t row = 0; row < rows; ++row) {
     const ops::ActivationRow a = ops::RowOf(q.bytes.data(), row, k);
     codes.insert(codes.end(), a.codes, a.codes + k);
     d.insert(d.end(), a.d, a.d + k / 32);
     sums.insert(sums.end(), a.s, a.s + k / 32);
+    for (int64_t b = 0; b < k / 32; ++b) {
+      halves[0].push_back(a.sums[2 * b + 1]);
+      halves[1].push_back(static_cast<float>(a.sums[2 * b] - a.sums[2 * b + 1]));
+    }
   }
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     Owned w = RandomWeight(dtype, 16, k, 9);
     Owned tiles = Pack({&w});
     for (const bool tiled : {false, true}) {
       for (const bool quantised : {false, true}) {
         if (quantised && InfoOf(dtype).block == 1) continue;
-        ops::LinearCall call{x.f32(), nullptr, nullptr, rows, k, 1, dtype, tiled};
-        if (quantised) call = {codes.data(), d.data(), sums.data(), rows, k, 1, dtype, tiled};
+        ops::LinearCall call{x.f32(), nullptr, nullptr, nullptr, nullptr, rows, k, 1, dtype, tiled};
+        if (quantised) {
+          call = {codes.data(), d.data(), sums.data(), halves[0].data(), halves[1].data(), rows, k, 1, dtype, tiled};
+        }
         std::vector<float> y[2];
         for (const bool portable : {false, true}) {
           y[portable].resize(rows * 16);
@@ -404,7 +497,8 @@ TEST(Quantize, ByHand) {
   const ops::ActivationRow a = ops::RowOf(q.bytes.data(), 0, 64);
   EXPECT_EQ(std::vector<int>(a.codes, a.codes + 6), (std::vector<int>{127, 0, 2, -2, -127, 0}));
   EXPECT_EQ(a.d[0], 127.0F * 0x1.020408p-7F);
-  EXPECT_EQ(a.sum[0], 0);
+  EXPECT_EQ(a.sums[0], 0);
+  EXPECT_EQ(a.sums[1], 0);
   EXPECT_EQ(a.d[1], 0.0F);
   EXPECT_EQ(a.s[1], 0.0F);
   EXPECT_EQ(a.codes[32], 0);
@@ -418,13 +512,16 @@ TEST(Quantize, ScaleTimesSumIsRoundedOnce) {
     const ops::ActivationRow a = ops::RowOf(q.bytes.data(), row, 96);
     for (int block = 0; block < 3; ++block) {
       int sum = 0;
+      int first = 0;
       for (int i = 0; i < 32; ++i) {
         const int code = a.codes[block * 32 + i];
         sum += code;
+        if (i < 16) first += code;
         EXPECT_LE(std::abs(code), 127);
         EXPECT_NEAR(static_cast<float>(code) * a.d[block], x.f32()[row * 96 + block * 32 + i], a.d[block] * 0.5001F);
       }
-      EXPECT_EQ(a.sum[block], sum);
+      EXPECT_EQ(a.sums[2 * block], sum);
+      EXPECT_EQ(a.sums[2 * block + 1], first);
       EXPECT_EQ(a.s[block], a.d[block] * static_cast<float>(sum));
     }
   }

@@ -20,6 +20,21 @@ struct Owned {
   float* f32() { return reinterpret_cast<float*>(bytes.data()); }
 };
 
+// Every type that a weight can have, and those of blocks.
+inline std::vector<DType> TypesOf(bool floats) {
+  std::vector<DType> types;
+#define DTYPE(name, ...) types.push_back(DType::name);
+#include "ir/dtypes.def"
+#undef DTYPE
+  std::erase_if(types, [&](DType dtype) {
+    const DTypeClass cls = InfoOf(dtype).cls;
+    return cls != DTypeClass::BLOCK && !(floats && cls == DTypeClass::FLOAT);
+  });
+  return types;
+}
+inline std::vector<DType> WeightTypes() { return TypesOf(true); }
+inline std::vector<DType> BlockTypes() { return TypesOf(false); }
+
 inline Owned Make(Type type) {
   Owned t{std::move(type), {}};
   t.bytes.resize(static_cast<size_t>(ByteSize(t.type)));

@@ -58,14 +58,11 @@ std::vector<float> AsFloats(const std::vector<std::byte>& bytes) {
   return out;
 }
 
-constexpr DType kWeightTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0,
-                                  DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0};
-
 TEST(RandomWeights, AnyRowCanBeMadeAlone) {
   const auto source = RandomWeights(42);
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     Module module;
-    const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(dtype, {Dim(9), Dim(64)}));
+    const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(dtype, {Dim(9), Dim(256)}));
     const std::vector<std::byte> whole = ReadWhole(module, *source, w);
     const auto row = static_cast<std::ptrdiff_t>(StoredRowBytes(module.globals[0].type));
     for (int64_t r = 0; r < 9; ++r) {
@@ -145,7 +142,8 @@ TEST(Recipes, CastAndQuantizeConvertByRows) {
     QuantizeRow(to, values.data(), 6 * 64, want.data());
     EXPECT_EQ(ReadWhole(module, *source, cast), want);
   }
-  for (const DType to : {DType::Q4_0, DType::Q8_0}) {
+  for (const DType to : test::BlockTypes()) {
+    if (InfoOf(to).block > 64) continue;
     const int q = AddConst(module, std::string("q_") + std::string(InfoOf(to).text), Rows(to, {Dim(6), Dim(64)}),
                            RecipeKind::Quantize, {f});
     const std::vector<float> values = AsFloats(ReadAll(module, *source, f, 2, 4));
@@ -158,17 +156,17 @@ TEST(Recipes, CastAndQuantizeConvertByRows) {
 // Row `row` of a packed const against row `from` of its part, for every row; and slices of tiles against the whole.
 TEST(Recipes, PackPutsEachPartOnATile) {
   const auto source = RandomWeights(7);
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     Module module;
-    const int a = AddGlobal(module, GlobalKind::Weight, "a", Rows(dtype, {Dim(20), Dim(64)}));
-    const int b = AddGlobal(module, GlobalKind::Weight, "b", Rows(dtype, {Dim(3), Dim(64)}));
-    const int c = AddGlobal(module, GlobalKind::Weight, "c", Rows(dtype, {Dim(33), Dim(64)}));
-    const int packed = AddConst(module, "packed", {dtype, {Dim(32 + 16 + 33), Dim(64)}, Layout::Tiles16, -1},
+    const int a = AddGlobal(module, GlobalKind::Weight, "a", Rows(dtype, {Dim(20), Dim(256)}));
+    const int b = AddGlobal(module, GlobalKind::Weight, "b", Rows(dtype, {Dim(3), Dim(256)}));
+    const int c = AddGlobal(module, GlobalKind::Weight, "c", Rows(dtype, {Dim(33), Dim(256)}));
+    const int packed = AddConst(module, "packed", {dtype, {Dim(32 + 16 + 33), Dim(256)}, Layout::Tiles16, -1},
                                 RecipeKind::Pack, {a, b, c});
     const std::vector<std::byte> whole = ReadWhole(module, *source, packed);
-    std::vector<std::byte> row(static_cast<size_t>(RowBytes(dtype, 64)));
+    std::vector<std::byte> row(static_cast<size_t>(RowBytes(dtype, 256)));
     const auto expect_row = [&](int64_t at, const std::vector<std::byte>& want) {
-      UnpackRow(dtype, whole.data(), at, 64, row.data());
+      UnpackRow(dtype, whole.data(), at, 256, row.data());
       EXPECT_EQ(row, want) << InfoOf(dtype).text << " " << at;
     };
     for (int64_t r = 0; r < 20; ++r) expect_row(r, ReadAll(module, *source, a, r, r + 1));
@@ -176,7 +174,7 @@ TEST(Recipes, PackPutsEachPartOnATile) {
     for (int64_t r = 0; r < 33; ++r) expect_row(48 + r, ReadAll(module, *source, c, r, r + 1));
     for (const int64_t padding : {20, 31, 35, 47, 81, 95})
       expect_row(padding, std::vector<std::byte>(row.size(), std::byte{0}));
-    const int64_t tile = TileBytes(dtype, 64);
+    const int64_t tile = TileBytes(dtype, 256);
     for (int64_t begin = 0; begin < 81; begin += 16) {
       for (const int64_t end : {begin + 16, int64_t{81}}) {
         if (end > 81) continue;

@@ -100,7 +100,10 @@ inline std::vector<uint8_t> PackTiles(const Matrix& w) {
         continue;
       }
       if (info.fifth) {
-        std::memcpy(step + 4 * lane, block, 4);
+        for (int k = 0; k < 32; ++k) {
+          uint8_t& bits = step[4 * lane + k % 4];
+          bits = static_cast<uint8_t>(bits | (block[k / 8] >> k % 8 & 1) << k / 4);
+        }
         block += 4;
         step += 64;
       }
@@ -232,7 +235,7 @@ inline std::vector<float> RmsNorm(const float* x, const std::vector<float>& gain
 }
 
 struct Quantized {
-  std::vector<int> codes, sum;
+  std::vector<int> codes, sum;  // sum: of all codes of a block, and of its first 16 times 2^16
   std::vector<float> d, s;
   std::vector<uint8_t> bytes;  // the a8 row
 };
@@ -243,15 +246,16 @@ inline Quantized Quantize(const float* x, int64_t k) {
     for (int i = 0; i < 32; ++i) max = std::max(max, std::fabs(x[b + i]));
     if (!(max > 0x1p-80f)) max = 0;
     const float inverse = max > 0 ? 127.0f / max : 0.0f;
-    int sum = 0;
+    int sum = 0, first = 0;
     for (int i = 0; i < 32; ++i) {
       const float scaled = x[b + i] * inverse;
       q.codes.push_back(static_cast<int>(std::nearbyint(scaled)));
       sum += q.codes.back();
+      if (i < 16) first += q.codes.back();
     }
     q.d.push_back(max * 0x1.020408p-7f);
     q.s.push_back(q.d.back() * static_cast<float>(sum));
-    q.sum.push_back(sum);
+    q.sum.push_back((sum & 0xffff) | first * 65536);
   }
   for (int code : q.codes) q.bytes.push_back(static_cast<uint8_t>(code));
   const auto append = [&](const auto& values) {
