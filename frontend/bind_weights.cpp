@@ -110,9 +110,15 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
   BoundWeights bound;
   bound.uses = WeightsOf(d);
   auto source = std::make_shared<FileWeights>(set);
+  std::map<Name, DType> fused;
   for (const WeightUse& use : bound.uses) {
+    if (use.cut) {
+      bound.dtypes.push_back(fused.at(use.cut->whole));
+      continue;
+    }
     const TensorInfo& t = FindChecked(*set, use);
     bound.dtypes.push_back(t.dtype);
+    if (use.fused) fused[use.name] = t.dtype;
     source->Add(use.name, t);
     used.insert(t.name);
   }

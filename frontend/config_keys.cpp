@@ -75,9 +75,10 @@ void CheckKeys(const ConfigSource& config, const std::string& section, const std
   Json table = KeyTable();
   Json lists = table.Find(section);
   Json prefixes = lists.Find("known_prefixes");
-  std::vector<std::string> nested;
+  std::set<std::string> nested;
   for (const std::string& m : mapped) {
-    if (size_t dot = m.find('.'); section == "hf" && dot != std::string::npos) nested.push_back(m.substr(0, dot));
+    for (size_t dot = m.find('.'); dot != std::string::npos; dot = m.find('.', dot + 1))
+      nested.insert(m.substr(0, dot));
   }
   for (const ConfigSource::Key& key : config.Keys(nested)) {
     // Among keys of arithmetic `false` says something too.

@@ -40,13 +40,31 @@ ConfigValue ToConfigValue(const Json& value) {
 
 // HF config.json.
 
-Json HfConfig::Value(std::string_view key) const {
-  if (Json v = root_.Find(key)) return v;
+namespace {
+
+Json Member(const Json& object, std::string_view key) {
+  if (Json v = object.Find(key)) return v;
   size_t dot = key.find('.');
   if (dot == std::string_view::npos) return {};
-  Json outer = root_.Find(key.substr(0, dot));
-  return outer && outer.is(JsonKind::Object) ? outer.Find(key.substr(dot + 1)) : Json();
+  Json outer = object.Find(key.substr(0, dot));
+  return outer && outer.is(JsonKind::Object) ? Member(outer, key.substr(dot + 1)) : Json();
 }
+
+void AddKeys(const Json& object, const std::string& prefix, const std::set<std::string>& nested,
+             std::vector<ConfigSource::Key>& out) {
+  for (const auto& [name, value] : object.members()) {
+    std::string key = prefix + std::string(name);
+    if (value.is(JsonKind::Object) && nested.contains(key)) {
+      AddKeys(value, key + ".", nested, out);
+    } else {
+      out.push_back({key, ToConfigValue(value), !prefix.empty(), value.key_place()});
+    }
+  }
+}
+
+}  // namespace
+
+Json HfConfig::Value(std::string_view key) const { return Member(root_, key); }
 
 std::optional<ConfigValue> HfConfig::Find(std::string_view key) const {
   Json v = Value(key);
@@ -54,16 +72,9 @@ std::optional<ConfigValue> HfConfig::Find(std::string_view key) const {
   return ToConfigValue(v);
 }
 
-std::vector<ConfigSource::Key> HfConfig::Keys(const std::vector<std::string>& nested) const {
+std::vector<ConfigSource::Key> HfConfig::Keys(const std::set<std::string>& nested) const {
   std::vector<Key> out;
-  for (const auto& [key, value] : root_.members()) {
-    if (value.is(JsonKind::Object) && std::find(nested.begin(), nested.end(), key) != nested.end()) {
-      for (const auto& [inner, v] : value.members())
-        out.push_back({fmt::format("{}.{}", key, inner), ToConfigValue(v), true, v.key_place()});
-    } else {
-      out.push_back({std::string(key), ToConfigValue(value), false, value.key_place()});
-    }
-  }
+  AddKeys(root_, "", nested, out);
   return out;
 }
 
@@ -72,6 +83,18 @@ std::optional<std::vector<std::string>> HfConfig::Strings(std::string_view key) 
   if (!v || v.is(JsonKind::Null)) return std::nullopt;
   std::vector<std::string> out;
   for (const Json& item : v.items()) out.emplace_back(item.AsString());
+  return out;
+}
+
+std::optional<std::vector<FieldValue>> HfConfig::Values(std::string_view key) const {
+  Json v = Value(key);
+  if (!v || v.is(JsonKind::Null)) return std::nullopt;
+  std::vector<FieldValue> out;
+  for (const Json& item : v.items()) {
+    std::optional<FieldValue> scalar = ScalarOf(item);
+    if (!scalar) Fail(DiagKind::BadValue, item.place(), fmt::format("must be a plain value, is {}", item.source()));
+    out.push_back(*std::move(scalar));
+  }
   return out;
 }
 
@@ -117,7 +140,7 @@ std::optional<ConfigValue> GgufConfig::Find(std::string_view key) const {
   return std::nullopt;
 }
 
-std::vector<ConfigSource::Key> GgufConfig::Keys(const std::vector<std::string>&) const {
+std::vector<ConfigSource::Key> GgufConfig::Keys(const std::set<std::string>&) const {
   std::vector<Key> out;
   out.reserve(header_.keys.size());
   for (const GgufKey& k : header_.keys)
@@ -132,6 +155,32 @@ std::optional<std::vector<std::string>> GgufConfig::Strings(std::string_view key
     Fail(DiagKind::BadValue, {file_, fmt::format("key {}", key)}, "must be an array of strings");
   std::vector<std::string> out;
   for (std::string_view s : v->Strings()) out.emplace_back(s);
+  return out;
+}
+
+std::optional<std::vector<FieldValue>> GgufConfig::Values(std::string_view key) const {
+  const GgufValue* v = header_.Find(key);
+  if (v == nullptr) return std::nullopt;
+  const Place place{file_, fmt::format("key {}", key)};
+  if (v->type != GgufType::Array || v->element == GgufType::Array || v->element == GgufType::F32 ||
+      v->element == GgufType::F64)
+    Fail(DiagKind::BadValue, place, "must be an array of integers, booleans or strings");
+  std::vector<FieldValue> out;
+  auto add = [&](FieldValue::Kind kind, std::string shown) -> FieldValue& {
+    out.emplace_back();
+    out.back().kind = kind;
+    out.back().shown = std::move(shown);
+    out.back().place = place;
+    return out.back();
+  };
+  if (v->element == GgufType::Bool) {
+    for (std::byte b : v->data)
+      add(FieldValue::Kind::Bool, b != std::byte{0} ? "true" : "false").boolean = b != std::byte{0};
+  } else if (v->element == GgufType::String) {
+    for (std::string_view s : v->Strings()) add(FieldValue::Kind::Text, JsonQuote(s.substr(0, kShownBytes))).text = s;
+  } else {
+    for (int64_t n : v->Ints()) add(FieldValue::Kind::Int, std::to_string(n)).integer = n;
+  }
   return out;
 }
 

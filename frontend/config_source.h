@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,19 +25,22 @@ struct ConfigValue {
 class ConfigSource {
  public:
   virtual ~ConfigSource() = default;
-  // JSON: "rope_scaling.factor" is a member of a member. nullopt: not there.
+  // JSON: "rope_scaling.factor" is a member of a member, to any depth. nullopt: not there.
   virtual std::optional<ConfigValue> Find(std::string_view key) const = 0;
-  // All keys in the order of the file; the members of an object follow as "object.member" when `nested` says so for the
-  // object's key.
+  // All keys in the order of the file; the members of an object stand there as "object.member", in its place, when
+  // `nested` has the object's key.
   struct Key {
     std::string text;
     ConfigValue value;
     bool member = false;  // of a nested object
     Place place;          // of the key
   };
-  virtual std::vector<Key> Keys(const std::vector<std::string>& nested) const = 0;
+  virtual std::vector<Key> Keys(const std::set<std::string>& nested) const = 0;
   // Elements of an array of strings; nullopt when the key is absent or null. Throws BadValue when it is something else.
   virtual std::optional<std::vector<std::string>> Strings(std::string_view key) const = 0;
+  // Elements of an array of plain values; nullopt when the key is absent or null. Throws BadValue when it is something
+  // else.
+  virtual std::optional<std::vector<FieldValue>> Values(std::string_view key) const = 0;
   // The tensor table, where the format has one.
   virtual const TensorInfo* Tensor(std::string_view) const { return nullptr; }
   virtual const std::string& file() const = 0;
@@ -46,8 +50,9 @@ class HfConfig : public ConfigSource {
  public:
   HfConfig(Json root, std::string file) : root_(std::move(root)), file_(std::move(file)) {}
   std::optional<ConfigValue> Find(std::string_view key) const override;
-  std::vector<Key> Keys(const std::vector<std::string>& nested) const override;
+  std::vector<Key> Keys(const std::set<std::string>& nested) const override;
   std::optional<std::vector<std::string>> Strings(std::string_view key) const override;
+  std::optional<std::vector<FieldValue>> Values(std::string_view key) const override;
   const std::string& file() const override { return file_; }
 
  private:
@@ -62,8 +67,9 @@ class GgufConfig : public ConfigSource {
   GgufConfig(const GgufHeader& header, const TensorSet& tensors, std::string file)
       : header_(header), tensors_(tensors), file_(std::move(file)) {}
   std::optional<ConfigValue> Find(std::string_view key) const override;
-  std::vector<Key> Keys(const std::vector<std::string>& nested) const override;
+  std::vector<Key> Keys(const std::set<std::string>& nested) const override;
   std::optional<std::vector<std::string>> Strings(std::string_view key) const override;
+  std::optional<std::vector<FieldValue>> Values(std::string_view key) const override;
   const TensorInfo* Tensor(std::string_view name) const override { return tensors_.Find(name); }
   const std::string& file() const override { return file_; }
 

@@ -1,84 +1,90 @@
-// The typed description of a model (fields: frontend/description.def): what every source format is turned into, and
-// what the graph is built from. llmc's own JSON form of it is read and printed here.
+// The typed description of a model: what every source format is turned into, and what the graph is built from. llmc's
+// own JSON form of it is read and printed here (frontend/README.md shows it).
 #pragma once
 #include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "frontend/field.h"
 #include "frontend/json.h"
+#include "frontend/part.h"
 #include "ir/diag.h"
 
 namespace llmc {
 
-// Choices: enum class NormKind { Rms }; and the spellings of each.
-#define ALT(name, text) name,
-#define CHOICES(type, ...) enum class type : uint8_t { __VA_ARGS__ };
-#include "frontend/description.def"
-#undef ALT
+enum class StoredType : uint8_t { F32, F16, BF16 };
+inline constexpr std::array<std::string_view, 3> kStoredTypes = {"f32", "f16", "bf16"};
+inline std::span<const std::string_view> TextsOf(StoredType) { return kStoredTypes; }
 
-// Spellings of a choice in the order of its enumerators.
-template <class T>
-struct ChoiceTexts;
-#define ALT(name, text) std::string_view(text),
-#define CHOICES(type, ...)                              \
-  template <>                                           \
-  struct ChoiceTexts<type> {                            \
-    static constexpr std::array kTexts = {__VA_ARGS__}; \
-  };
-#include "frontend/description.def"
-#undef ALT
-template <class T>
-std::string_view ChoiceText(T value) {
-  return ChoiceTexts<T>::kTexts[static_cast<size_t>(value)];
-}
+enum class NormKind : uint8_t { Rms };
+inline constexpr std::array<std::string_view, 1> kNormKinds = {"rms"};
+inline std::span<const std::string_view> TextsOf(NormKind) { return kNormKinds; }
 
-// Groups: struct NormSpec { NormKind kind; double eps; }.
-#define GROUP(type, key, doc) struct type {
-#define FIELD(type, name, otherwise, doc) type name = otherwise;
-#define END_GROUP(type)                         \
-  bool operator==(const type&) const = default; \
-  }                                             \
-  ;
-#include "frontend/description.def"
+enum class WiringOrder : uint8_t { Sequential };
+inline constexpr std::array<std::string_view, 1> kWiringOrders = {"sequential"};
+inline std::span<const std::string_view> TextsOf(WiringOrder) { return kWiringOrders; }
 
-// VisitFields(spec, visit): calls visit(name, member, doc) for each field, in order.
-#define GROUP(type, key, doc)                             \
-  template <class G, class V>                             \
-    requires std::is_same_v<std::remove_const_t<G>, type> \
-  void VisitFields(G& spec, V&& visit) {
-#define FIELD(type, name, otherwise, doc) visit(std::string_view(#name), spec.name, std::string_view(doc));
-#define END_GROUP(type) }
-#include "frontend/description.def"
+// Sizes of the whole model; 0: not given.
+struct ModelSpec {
+  std::string name = "model";  // of the module; no meaning
+  int64_t vocab = 0;           // rows of the embedding and of the head
+  int64_t d_model = 0;         // width of the residual stream
+  int64_t n_layers = 0;
+  int64_t max_context = 0;             // longest sequence the model was made for
+  StoredType dtype = StoredType::F32;  // of weights that no file provides (--weights random:SEED, --no-weights)
+  llmc::Fields Fields();
+};
+
+// The norms of a block, and the last norm of the model (with the last layer's fields).
+struct NormSpec {
+  NormKind kind = NormKind::Rms;
+  double eps = 1e-6;
+  llmc::Fields Fields();
+};
+
+// How a layer's parts are joined (wiring.cpp).
+struct WiringSpec {
+  WiringOrder order = WiringOrder::Sequential;
+  llmc::Fields Fields();
+};
+
+// What stands before the first and after the last layer.
+struct EndsSpec {
+  bool tied = false;       // the head is the embedding
+  bool head_bias = false;  // the head has a bias
+  llmc::Fields Fields();
+};
 
 struct Block {
   NormSpec norm;
-  AttentionSpec attention;
-  PositionSpec position;
-  FfnSpec ffn;
+  Slot<Mixer> mixer;
+  Slot<Position> position;
+  Slot<Ffn> ffn;
   WiringSpec wiring;
-  bool operator==(const Block&) const = default;
 };
-// visit(key, group) for each group of a block; keys as in description.def.
-template <class B, class V>
-  requires std::is_same_v<std::remove_const_t<B>, Block>
-void VisitGroups(B& block, V&& visit) {
-  visit(std::string_view("norm"), block.norm);
-  visit(std::string_view("attention"), block.attention);
-  visit(std::string_view("position"), block.position);
-  visit(std::string_view("ffn"), block.ffn);
-  visit(std::string_view("wiring"), block.wiring);
-}
+
+// The groups of a block in its JSON form. The mixer's key is its kind ("attention"); position and ffn say theirs in
+// the field `kind`.
+struct FieldGroup {
+  std::string key;
+  std::string kind;  // "": the group has no field `kind`
+  Fields fields;     // into the block
+};
+std::vector<FieldGroup> GroupsOf(Block& block);
+bool operator==(const Block& a, const Block& b);
 
 // Where a weight of the graph comes from.
 struct TensorRule {
-  std::string from;  // name in the file; "{i}" stands for the layer
+  std::string from;  // name in the file; "{i}" stands for the layer, "{e}" for the expert of a stack
   double add = 0;    // norm gains: added to the stored value
+  // The tensor holds these weights (their names without layer), rows below one another; this is one of them. In each of
+  // `groups` equal runs of rows stand the rows of all parts: 1, or a field's name ("attention.n_heads").
+  std::vector<std::string> parts;
+  std::string groups;
   bool operator==(const TensorRule&) const = default;
 };
 
@@ -90,7 +96,8 @@ struct Description {
   // By the graph's name: "embed", "b{i}.wq" (weight_list.h). A weight without a rule has its graph's name in the file
   // too: "b0.wq".
   std::map<std::string, TensorRule> tensors;
-  // Patterns of tensors that a file may hold and the graph does not need; "{i}" stands for a number.
+  // Patterns of tensors that a file may hold and the graph does not need; "{i}" stands for a number, a "*" at the end
+  // for any rest.
   std::vector<std::string> ignored_tensors;
   std::string weights;  // path as given, relative to the description; "": beside it
   const Block& BlockOf(int64_t layer) const {
@@ -109,24 +116,13 @@ Description ReadDescription(const Json& root, const std::string& file);
 // Prints it; flat: every field of every block stands there. ReadDescription gives an equal description back.
 std::string PrintDescription(const Description& d);
 
-// Sets a field by its dotted name ("attention.n_heads", "vocab") in a block, the model or the ends, from text, integer,
-// number or boolean. Throws InputError BadValue at `place` for a value of the wrong type, Unsupported for a choice that
-// there is not (the alternatives are listed).
-struct FieldValue {
-  enum class Kind : uint8_t { Bool, Int, Float, Text } kind{};
-  bool boolean = false;
-  int64_t integer = 0;
-  double number = 0;
-  std::string text;
-  std::string shown;  // as it stands in the source, for messages
-  Place place;
-};
-inline constexpr size_t kShownBytes = 80;  // of `shown`
-// Bool, Int, Float and String; nullopt for null and containers.
-std::optional<FieldValue> ScalarOf(const Json& value);
-void SetField(Description& d, Block& block, std::string_view field, const FieldValue& value);
+// A rule for a tensor as descriptions and presets write it: a name, or an object with "from".
+TensorRule TensorRuleOf(const Json& value);
 
-// The candidate with the smallest edit distance, if that is at most a third of the name's length; "" otherwise.
-std::string NearestName(std::string_view name, const std::vector<std::string_view>& candidates);
+// Sets a field by its dotted name ("attention.n_heads", "ffn.kind", "vocab") in a block, the model or the ends; a group
+// that names another kind of mixer replaces the block's. Throws as SetField(Field) does.
+void SetField(Description& d, Block& block, std::string_view field, const FieldValue& value);
+// The same field's value; nullopt: there is no such field.
+std::optional<FieldValue> GetField(const Description& d, const Block& block, std::string_view field);
 
 }  // namespace llmc

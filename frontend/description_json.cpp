@@ -56,28 +56,39 @@ FieldValue ValueOf(const Json& value) {
   return *std::move(v);
 }
 
-template <class G>
-std::vector<std::string_view> FieldNames(const G& group) {
+std::vector<std::string_view> NamesOf(const Fields& fields) {
   std::vector<std::string_view> names;
-  VisitFields(group, [&](std::string_view name, const auto&, std::string_view) { names.push_back(name); });
+  for (const Field& f : fields) names.push_back(f.name);
   return names;
 }
 
-// Sets the fields of one group from an object; `prefix` is "" or "attention.".
-template <class G>
-void ReadGroup(Description& d, Block& block, const G& group, const std::string& prefix, const Json& object) {
-  std::vector<std::string_view> known = FieldNames(group);
-  for (const auto& [key, value] : object.members()) {
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      UnknownKey(value, key, prefix.substr(0, prefix.size() - 1), known);
-    SetField(d, block, prefix + std::string(key), ValueOf(value));
+// Sets the fields of the group `key` from an object: its kind first, since that says which fields there are.
+void ReadGroup(Description& d, Block& block, const std::string& key, const Json& object) {
+  const bool has_kinds = key == "position" || key == "ffn";
+  const Json kind = object.Find("kind");
+  if (has_kinds && kind) SetField(d, block, key + ".kind", ValueOf(kind));
+  std::vector<std::string_view> known;
+  if (key == "ends") {
+    known = NamesOf(d.ends.Fields());
+  } else {
+    block.mixer.Select(key);
+    for (const FieldGroup& group : GroupsOf(block)) {
+      if (group.key != key) continue;
+      known = NamesOf(group.fields);
+      if (has_kinds) known.emplace_back("kind");
+    }
+  }
+  for (const auto& [name, value] : object.members()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) UnknownKey(value, name, key, known);
+    if (!has_kinds || name != "kind") SetField(d, block, fmt::format("{}.{}", key, name), ValueOf(value));
   }
 }
 
 Block ReadBlock(Description& d, const Json& object, std::vector<std::string>& plain) {
   Block block;
-  std::vector<std::string_view> known = {"like"};
-  VisitGroups(block, [&](std::string_view key, const auto&) { known.push_back(key); });
+  std::vector<std::string_view> known = {"like", "norm", "position", "ffn", "wiring"};
+  const std::vector<std::string_view> mixers = Slot<Mixer>::Kinds();
+  known.insert(known.end(), mixers.begin(), mixers.end());
   if (Json like = object.Find("like")) {
     auto it = std::find_if(d.blocks.begin(), d.blocks.end(), [&](const auto& b) { return b.first == like.AsString(); });
     if (it == d.blocks.end() || std::find(plain.begin(), plain.end(), it->first) == plain.end()) {
@@ -87,11 +98,16 @@ Block ReadBlock(Description& d, const Json& object, std::vector<std::string>& pl
     }
     block = it->second;
   }
+  std::string_view mixer;
   for (const auto& [key, value] : object.members()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) UnknownKey(value, key, "a block", known);
-    VisitGroups(block, [&, &k = key, &v = value](std::string_view name, const auto& group) {
-      if (name == k) ReadGroup(d, block, group, std::string(k) + ".", v);
-    });
+    if (key == "like") continue;
+    if (std::find(mixers.begin(), mixers.end(), key) != mixers.end()) {
+      if (!mixer.empty())
+        Fail(DiagKind::BadValue, value.key_place(), fmt::format("a block has one of {} and {}", mixer, key));
+      mixer = key;
+    }
+    ReadGroup(d, block, std::string(key), value);
   }
   return block;
 }
@@ -135,45 +151,25 @@ void ReadLayers(Description& d, const Json& root, const std::string& file) {
 }
 
 TensorRule ReadRule(const Json& value) {
-  TensorRule rule;
-  if (value.is(JsonKind::String)) {
-    rule.from = value.AsString();
-  } else {
-    for (const auto& [key, v] : value.members()) {
-      if (key == "from") {
-        rule.from = v.AsString();
-      } else if (key == "add") {
-        rule.add = v.AsDouble();
-      } else {
-        UnknownKey(v, key, "a tensor", {"from", "add"});
-      }
-    }
-  }
+  TensorRule rule = TensorRuleOf(value);
   if (rule.from.empty()) Fail(DiagKind::BadValue, value.place(), "a tensor needs a name in the file");
   return rule;
 }
 
-template <class T>
-void WriteValue(JsonWriter& out, const T& v) {
-  if constexpr (std::is_same_v<T, bool>) {
-    out.Bool(v);
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    out.Int(v);
-  } else if constexpr (std::is_same_v<T, double>) {
-    out.Double(v);
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    out.String(v);
-  } else {
-    out.String(ChoiceText(v));
+void WriteRule(JsonWriter& out, const TensorRule& rule) {
+  if (rule.add == 0 && rule.parts.empty()) {
+    out.String(rule.from);
+    return;
   }
-}
-
-template <class G>
-void WriteFields(JsonWriter& out, const G& group) {
-  VisitFields(group, [&](std::string_view name, const auto& member, std::string_view) {
-    out.Key(name);
-    WriteValue(out, member);
-  });
+  out.BeginObject().Key("from").String(rule.from);
+  if (rule.add != 0) out.Key("add").Double(rule.add);
+  if (!rule.parts.empty()) {
+    out.Key("parts").BeginArray();
+    for (const std::string& part : rule.parts) out.String(part);
+    out.End();
+  }
+  if (!rule.groups.empty()) out.Key("groups").String(rule.groups);
+  out.End();
 }
 
 // The shortest list that gives `layers` when repeated.
@@ -188,11 +184,33 @@ std::vector<int> Period(const std::vector<int>& layers) {
 
 }  // namespace
 
+TensorRule TensorRuleOf(const Json& value) {
+  TensorRule rule;
+  if (value.is(JsonKind::String)) {
+    rule.from = value.AsString();
+    return rule;
+  }
+  for (const auto& [key, v] : value.members()) {
+    if (key == "from") {
+      rule.from = v.AsString();
+    } else if (key == "add") {
+      rule.add = v.AsDouble();
+    } else if (key == "parts") {
+      for (const Json& part : v.items()) rule.parts.emplace_back(part.AsString());
+    } else if (key == "groups") {
+      rule.groups = v.AsString();
+    } else {
+      UnknownKey(v, key, "a tensor", {"from", "add", "parts", "groups"});
+    }
+  }
+  return rule;
+}
+
 bool IsDescription(const Json& root) { return root.is(JsonKind::Object) && static_cast<bool>(root.Find("llmc")); }
 
 Description ReadDescription(const Json& root, const std::string& file) {
   Description d;
-  std::vector<std::string_view> known = FieldNames(d.model);
+  std::vector<std::string_view> known = NamesOf(d.model.Fields());
   for (std::string_view key : {"llmc", "blocks", "layers", "ends", "tensors", "ignored_tensors", "weights"})
     known.push_back(key);
   int64_t format = root.Find("llmc").AsInt();
@@ -205,7 +223,7 @@ Description ReadDescription(const Json& root, const std::string& file) {
     if (key == "blocks") {
       ReadBlocks(d, value);
     } else if (key == "ends") {
-      ReadGroup(d, none, d.ends, "ends.", value);
+      ReadGroup(d, none, "ends", value);
     } else if (key == "tensors") {
       for (const auto& [name, rule] : value.members()) d.tensors[std::string(name)] = ReadRule(rule);
     } else if (key == "ignored_tensors") {
@@ -222,34 +240,32 @@ Description ReadDescription(const Json& root, const std::string& file) {
   return d;
 }
 
-std::string PrintDescription(const Description& d) {
+std::string PrintDescription(const Description& description) {
+  Description d = description;  // lists of fields are of places that could be written to
   JsonWriter out;
   out.BeginObject().Key("llmc").Int(kFormat);
-  WriteFields(out, d.model);
+  WriteFields(out, d.model.Fields());
   out.Key("blocks").BeginObject();
-  for (const auto& [name, block] : d.blocks) {
+  for (auto& [name, block] : d.blocks) {
     out.Key(name).BeginObject();
-    VisitGroups(block, [&](std::string_view key, const auto& group) {
-      out.Key(key).BeginObject();
-      WriteFields(out, group);
+    for (const FieldGroup& group : GroupsOf(block)) {
+      out.Key(group.key).BeginObject();
+      if (!group.kind.empty()) out.Key("kind").String(group.kind);
+      WriteFields(out, group.fields);
       out.End();
-    });
+    }
     out.End();
   }
   out.End().Key("layers").BeginArray();
   for (int b : Period(d.layers)) out.String(d.blocks[static_cast<size_t>(b)].first);
   out.End().Key("ends").BeginObject();
-  WriteFields(out, d.ends);
+  WriteFields(out, d.ends.Fields());
   out.End();
   if (!d.tensors.empty()) {
     out.Key("tensors").BeginObject();
     for (const auto& [name, rule] : d.tensors) {
       out.Key(name);
-      if (rule.add == 0) {
-        out.String(rule.from);
-      } else {
-        out.BeginObject().Key("from").String(rule.from).Key("add").Double(rule.add).End();
-      }
+      WriteRule(out, rule);
     }
     out.End();
   }

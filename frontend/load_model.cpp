@@ -26,15 +26,11 @@ DType BlockTypeOption(const std::string& text) {
   return *dtype;
 }
 
-// The longest context that the positions are made for: stretching multiplies the original one.
+// The longest context that the positions of any layer are made for.
 int64_t LongestContext(const Description& d) {
   int64_t longest = d.model.max_context;
-  for (const auto& [name, block] : d.blocks) {
-    const PositionSpec& p = block.position;
-    if (p.scaling == RopeScaling::None) continue;
-    double original = static_cast<double>(p.scaling == RopeScaling::Linear ? d.model.max_context : p.original);
-    longest = std::max(longest, static_cast<int64_t>(std::min(std::floor(original * p.factor), 2147483647.0)));
-  }
+  for (const auto& [name, block] : d.blocks)
+    longest = std::max(longest, block.position->LongestContext(d.model.max_context));
   return longest;
 }
 

@@ -1,81 +1,50 @@
-// One table of all weights that a graph can read; which of them a description has follows from its choices.
+// All weights that a graph can read, as the parts of its blocks list them; which of them a description has follows from
+// its choices.
 #include "frontend/weight_list.h"
 
 #include <algorithm>
-#include <array>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "frontend/wiring.h"
 
 namespace llmc {
 namespace {
 
-// A size with its spelling in fields.
-struct Size {
-  int64_t value = 0;
-  std::string_view text;
-};
-struct Sizes {
-  Size vocab, d_model, rope_pairs, q_rows, kv_rows, d_head, d_ff;
-  Sizes(const Description& d, const Block& b)
-      : vocab{d.model.vocab, "vocab"},
-        d_model{d.model.d_model, "d_model"},
-        rope_pairs{b.position.rotary_dim / 2, "position.rotary_dim / 2"},
-        q_rows{b.attention.n_heads * b.attention.d_head, "attention.n_heads * attention.d_head"},
-        kv_rows{b.attention.n_kv_heads * b.attention.d_head, "attention.n_kv_heads * attention.d_head"},
-        d_head{b.attention.d_head, "attention.d_head"},
-        d_ff{b.ffn.d_ff, "ffn.d_ff"} {}
-};
-
-using SizeOf = Size Sizes::*;
-constexpr SizeOf kNone = nullptr;
-
-bool Always(const Block&) { return true; }
-bool HasQkvBias(const Block& b) { return b.attention.bias != AttentionBias::None; }
-bool HasOBias(const Block& b) { return b.attention.bias == AttentionBias::Qkvo; }
-bool HasQkNorm(const Block& b) { return b.attention.qk_norm == QkNorm::PerHead; }
-bool HasRopeDivisors(const Block& b) { return b.position.scaling == RopeScaling::Divisors; }
-bool HasFfnBias(const Block& b) { return b.ffn.bias; }
-
-struct Row {
-  std::string_view base;
-  WeightKind kind;
-  WeightPart part;
-  SizeOf rows, columns;
-  bool (*present)(const Block&);
-};
-
-constexpr std::array kLayerRows = {
-    Row{"attn_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_model, kNone, Always},
-    Row{"wq", WeightKind::Matrix, WeightPart::Attention, &Sizes::q_rows, &Sizes::d_model, Always},
-    Row{"bq", WeightKind::Bias, WeightPart::Attention, &Sizes::q_rows, kNone, HasQkvBias},
-    Row{"wk", WeightKind::Matrix, WeightPart::Attention, &Sizes::kv_rows, &Sizes::d_model, Always},
-    Row{"bk", WeightKind::Bias, WeightPart::Attention, &Sizes::kv_rows, kNone, HasQkvBias},
-    Row{"wv", WeightKind::Matrix, WeightPart::Attention, &Sizes::kv_rows, &Sizes::d_model, Always},
-    Row{"bv", WeightKind::Bias, WeightPart::Attention, &Sizes::kv_rows, kNone, HasQkvBias},
-    Row{"q_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_head, kNone, HasQkNorm},
-    Row{"k_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_head, kNone, HasQkNorm},
-    Row{"wo", WeightKind::Matrix, WeightPart::Attention, &Sizes::d_model, &Sizes::q_rows, Always},
-    Row{"bo", WeightKind::Bias, WeightPart::Attention, &Sizes::d_model, kNone, HasOBias},
-    Row{"ffn_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_model, kNone, Always},
-    Row{"w_gate", WeightKind::Matrix, WeightPart::Ffn, &Sizes::d_ff, &Sizes::d_model, Always},
-    Row{"b_gate", WeightKind::Bias, WeightPart::Ffn, &Sizes::d_ff, kNone, HasFfnBias},
-    Row{"w_up", WeightKind::Matrix, WeightPart::Ffn, &Sizes::d_ff, &Sizes::d_model, Always},
-    Row{"b_up", WeightKind::Bias, WeightPart::Ffn, &Sizes::d_ff, kNone, HasFfnBias},
-    Row{"w_down", WeightKind::Matrix, WeightPart::Ffn, &Sizes::d_model, &Sizes::d_ff, Always},
-    Row{"b_down", WeightKind::Bias, WeightPart::Ffn, &Sizes::d_model, kNone, HasFfnBias},
-};
-constexpr Row kEmbed{"embed", WeightKind::Matrix, WeightPart::Embedding, &Sizes::vocab, &Sizes::d_model, Always};
-constexpr Row kRopeDivisors{"rope_divisors", WeightKind::Gain, WeightPart::Position, &Sizes::rope_pairs,
-                            kNone,           HasRopeDivisors};
-constexpr Row kFinalNorm{"final_norm", WeightKind::Gain, WeightPart::Norm, &Sizes::d_model, kNone, Always};
-constexpr Row kHead{"head", WeightKind::Matrix, WeightPart::Head, &Sizes::vocab, &Sizes::d_model, Always};
-
-bool AnyBlock(const Description& d, const Row& row) {
-  return std::any_of(d.blocks.begin(), d.blocks.end(), [&](const auto& block) { return row.present(block.second); });
+// Rows in front of the layers: the embedding, then what positions share.
+std::vector<WeightRow> RowsInFront(const Description& d) {
+  WeightRows rows;
+  rows.Matrix(WeightPart::Embedding, "embed", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"});
+  std::set<std::string> seen;
+  std::vector<WeightRow> out = rows.all();
+  for (int block : d.layers) {
+    WeightRows shared;
+    d.blocks[static_cast<size_t>(block)].second.position->AddModelWeights(shared);
+    for (const WeightRow& row : shared.all()) {
+      if (row.present && seen.insert(row.base).second) out.push_back(row);
+    }
+  }
+  return out;
 }
 
-std::string Key(const Row& row, bool in_layer) {
-  return in_layer ? fmt::format("b{{i}}.{}", row.base) : std::string(row.base);
+std::vector<WeightRow> RowsBehind(const Description& d) {
+  WeightRows rows;
+  rows.Gain(WeightPart::Norm, "final_norm", {d.model.d_model, "d_model"});
+  rows.Matrix(WeightPart::Head, "head", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"}, !d.ends.tied);
+  rows.Bias(WeightPart::Head, "head_bias", {d.model.vocab, "vocab"}, d.ends.head_bias);
+  return rows.all();
+}
+
+std::vector<WeightRow> RowsOfLayer(const Description& d, const Block& block) {
+  WeightRows rows;
+  AddLayerWeights(block, d.model, rows);
+  return rows.all();
+}
+
+std::string Key(const WeightRow& row, bool in_layer) {
+  return in_layer ? fmt::format("b{{i}}.{}", row.base) : row.base;
 }
 
 std::string FillIn(std::string pattern, int64_t layer) {
@@ -86,21 +55,17 @@ std::string FillIn(std::string pattern, int64_t layer) {
   return pattern;
 }
 
-WeightUse Use(const Description& d, const Row& row, int layer) {
-  Sizes sizes(d, d.BlockOf(layer < 0 ? d.model.n_layers - 1 : layer));
+WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   WeightUse use;
-  use.name = Name(layer, std::string(row.base));
+  use.name = Name(layer, row.base);
   use.kind = row.kind;
   use.part = row.part;
-  const Size& rows = sizes.*row.rows;
-  use.dims.push_back(rows.value);
-  use.rule = fmt::format("[{}", rows.text);
-  if (row.columns != kNone) {
-    const Size& columns = sizes.*row.columns;
-    use.dims.push_back(columns.value);
-    use.rule += fmt::format(", {}", columns.text);
+  std::vector<std::string_view> texts;
+  for (const SizeRule& size : row.dims) {
+    use.dims.push_back(size.value);
+    texts.push_back(size.text);
   }
-  use.rule += "]";
+  use.rule = fmt::format("[{}]", fmt::join(texts, ", "));
   auto it = d.tensors.find(Key(row, layer >= 0));
   if (it == d.tensors.end()) {
     use.source.from = ToText(use.name);
@@ -111,46 +76,151 @@ WeightUse Use(const Description& d, const Row& row, int layer) {
   return use;
 }
 
+int64_t GroupsOf(const Description& d, const Block& block, const TensorRule& rule) {
+  if (rule.groups.empty()) return 1;
+  auto v = GetField(d, block, rule.groups);
+  return v && v->kind == FieldValue::Kind::Int ? v->integer : 0;
+}
+
+// What is wrong with a fused tensor's rule; "": nothing.
+std::string FaultOf(const Description& d, const Block& block, const WeightRow& row, const TensorRule& rule,
+                    const std::vector<WeightRow>& rows) {
+  int64_t groups = GroupsOf(d, block, rule);
+  if (groups < 1) return fmt::format("\"groups\": there is no size {}", rule.groups);
+  bool mine = false;
+  for (const std::string& base : rule.parts) {
+    auto part = std::find_if(rows.begin(), rows.end(), [&](const WeightRow& r) { return r.base == base; });
+    if (part == rows.end() || !part->present) return fmt::format("\"parts\": there is no weight {}", JsonQuote(base));
+    mine = mine || base == row.base;
+    if (part->kind != row.kind || part->dims.size() != row.dims.size() ||
+        (row.dims.size() > 1 && part->dims.back().value != row.dims.back().value))
+      return fmt::format("\"parts\": {} and {} don't go together", row.base, base);
+    if (part->dims[0].value % groups != 0)
+      return fmt::format("\"groups\": the {} rows of {} are no {} equal groups", part->dims[0].value, base, groups);
+  }
+  return mine ? "" : fmt::format("\"parts\" lacks {} itself", row.base);
+}
+
+// Adds one weight; the whole tensor in front of the first part that is cut from it.
+void AddUse(const Description& d, const Block& block, const WeightRow& row, int layer,
+            const std::vector<WeightRow>& rows, std::vector<WeightUse>& uses) {
+  WeightUse use = UseOf(d, row, layer);
+  const TensorRule& rule = use.source;
+  if (rule.parts.empty()) {
+    uses.push_back(std::move(use));
+    return;
+  }
+  LLMC_CHECK(FaultOf(d, block, row, rule, rows).empty(), "the rules of tensors are checked");
+  int64_t groups = GroupsOf(d, block, rule);
+  RowCut cut{.whole = Name(layer, fmt::format("{}", fmt::join(rule.parts, "_"))), .times = groups};
+  std::vector<std::string> texts;
+  for (const std::string& base : rule.parts) {
+    auto part = std::find_if(rows.begin(), rows.end(), [&](const WeightRow& r) { return r.base == base; });
+    if (base == row.base) {
+      cut.begin = cut.every;
+      cut.count = part->dims[0].value / groups;
+    }
+    cut.every += part->dims[0].value / groups;
+    texts.push_back(part->dims[0].text);
+  }
+  bool first = std::none_of(uses.rbegin(), uses.rend(), [&](const WeightUse& u) { return u.name == cut.whole; });
+  if (first) {
+    WeightUse whole = use;
+    whole.name = cut.whole;
+    whole.fused = true;
+    whole.source.add = 0;
+    whole.dims[0] = cut.every * groups;
+    whole.rule = fmt::format("[{}", fmt::join(texts, " + "));
+    for (size_t i = 1; i < row.dims.size(); ++i) whole.rule += ", " + row.dims[i].text;
+    whole.rule += "]";
+    uses.push_back(std::move(whole));
+  }
+  use.cut = std::move(cut);
+  uses.push_back(std::move(use));
+}
+
+// Every name that an alternative of any part can give a weight, as rules of tensors spell it.
+std::set<std::string> AllKeys() {
+  std::set<std::string> keys;
+  auto add = [&](const std::vector<WeightRow>& rows, bool in_layer) {
+    for (const WeightRow& row : rows) keys.insert(Key(row, in_layer));
+  };
+  Description d;
+  d.blocks.emplace_back();
+  Block& block = d.blocks[0].second;
+  add(RowsInFront(d), false);
+  add(RowsBehind(d), false);
+  for (std::string_view mixer : Slot<Mixer>::Kinds()) {
+    block.mixer.Select(mixer);
+    add(RowsOfLayer(d, block), true);
+  }
+  for (std::string_view position : Slot<Position>::Kinds()) {
+    block.position.Select(position);
+    WeightRows rows;
+    block.position->AddModelWeights(rows);
+    add(rows.all(), false);
+  }
+  for (std::string_view ffn : Slot<Ffn>::Kinds()) {
+    block.ffn.Select(ffn);
+    add(RowsOfLayer(d, block), true);
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::vector<WeightUse> WeightsOf(const Description& d) {
-  std::vector<WeightUse> uses = {Use(d, kEmbed, -1)};
-  if (AnyBlock(d, kRopeDivisors)) uses.push_back(Use(d, kRopeDivisors, -1));
+  std::vector<WeightUse> uses;
+  for (const WeightRow& row : RowsInFront(d)) uses.push_back(UseOf(d, row, -1));
   for (int64_t i = 0; i < d.model.n_layers; ++i) {
-    for (const Row& row : kLayerRows) {
-      if (row.present(d.BlockOf(i))) uses.push_back(Use(d, row, static_cast<int>(i)));
+    const Block& block = d.BlockOf(i);
+    std::vector<WeightRow> rows = RowsOfLayer(d, block);
+    std::vector<WeightUse> layer;
+    for (const WeightRow& row : rows) {
+      if (row.present) AddUse(d, block, row, static_cast<int>(i), rows, layer);
     }
+    std::move(layer.begin(), layer.end(), std::back_inserter(uses));
   }
-  uses.push_back(Use(d, kFinalNorm, -1));
-  if (!d.ends.tied) uses.push_back(HeadOf(d));
+  for (const WeightRow& row : RowsBehind(d)) {
+    if (row.present) uses.push_back(UseOf(d, row, -1));
+  }
   return uses;
 }
 
-WeightUse HeadOf(const Description& d) { return Use(d, kHead, -1); }
+WeightUse HeadOf(const Description& d) { return UseOf(d, RowsBehind(d)[1], -1); }
 
 void CheckTensorNames(const Description& d, const std::string& file) {
-  std::vector<std::string> known = {Key(kEmbed, false), Key(kRopeDivisors, false), Key(kFinalNorm, false),
-                                    Key(kHead, false)};
-  for (const Row& row : kLayerRows) known.push_back(Key(row, true));
+  std::set<std::string> known = AllKeys();
   for (const auto& [name, rule] : d.tensors) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (known.contains(name)) continue;
     std::string near = NearestName(name, {known.begin(), known.end()});
     Fail(DiagKind::UnknownKey, {file, "tensors"},
          fmt::format("no graph reads a weight {}{}", JsonQuote(name),
                      near.empty() ? "" : "; did you mean " + JsonQuote(near) + "?"));
   }
+  for (const auto& [block_name, block] : d.blocks) {
+    std::vector<WeightRow> rows = RowsOfLayer(d, block);
+    for (const WeightRow& row : rows) {
+      auto it = d.tensors.find(Key(row, true));
+      if (it == d.tensors.end() || it->second.parts.empty() || !row.present) continue;
+      std::string fault = FaultOf(d, block, row, it->second, rows);
+      if (!fault.empty())
+        Fail(DiagKind::BadValue, {file, "tensors"}, fmt::format("{}: {}", JsonQuote(it->first), fault));
+    }
+  }
 }
 
 void KeepUsedTensorRules(Description& d) {
-  for (const Row& row : kLayerRows) {
-    if (!AnyBlock(d, row)) d.tensors.erase(Key(row, true));
-  }
-  if (!AnyBlock(d, kRopeDivisors)) d.tensors.erase(Key(kRopeDivisors, false));
+  std::set<std::string> used = {"head"};
+  for (const WeightUse& use : WeightsOf(d))
+    used.insert(use.name.layer < 0 ? use.name.base : fmt::format("b{{i}}.{}", use.name.base));
+  std::erase_if(d.tensors, [&](const auto& rule) { return !used.contains(rule.first); });
 }
 
 bool MatchesPattern(std::string_view pattern, std::string_view name) {
   constexpr std::string_view kMark = "{i}";
   while (!pattern.empty()) {
+    if (pattern == "*") return true;
     if (pattern.starts_with(kMark)) {
       size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
       if (digits == 0) return false;

@@ -2,6 +2,7 @@
 // that each comes from.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,44 @@ enum class WeightKind : uint8_t { Matrix, Gain, Bias };
 // For the report.
 enum class WeightPart : uint8_t { Embedding, Position, Attention, Ffn, Norm, Head };
 
+// A size with its spelling in fields: {16, "d_model"}.
+struct SizeRule {
+  int64_t value = 0;
+  std::string text;
+};
+
+// What the parts of a block list: every weight that an alternative can have, and whether it is there.
+struct WeightRow {
+  std::string base;  // name without layer
+  WeightKind kind{};
+  WeightPart part{};
+  std::vector<SizeRule> dims;
+  bool present = true;
+};
+class WeightRows {
+ public:
+  void Matrix(WeightPart part, std::string base, SizeRule rows, SizeRule columns, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Matrix, part, {std::move(rows), std::move(columns)}, present});
+  }
+  void Bias(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Bias, part, {std::move(n)}, present});
+  }
+  void Gain(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present});
+  }
+  const std::vector<WeightRow>& all() const { return rows_; }
+
+ private:
+  std::vector<WeightRow> rows_;
+};
+
+// Rows of a weight that are one part of a fused tensor: `count` rows from `begin`, and again `every` rows further,
+// `times` times in all.
+struct RowCut {
+  Name whole;
+  int64_t begin = 0, count = 0, every = 0, times = 1;
+};
+
 struct WeightUse {
   Name name;
   WeightKind kind{};
@@ -23,6 +62,8 @@ struct WeightUse {
   std::vector<int64_t> dims;  // outermost first
   std::string rule;           // the dims in fields: "[attention.n_heads * d_head, d_model]"
   TensorRule source;          // "{i}" filled in
+  std::optional<RowCut> cut;  // rows of an earlier use instead of a tensor
+  bool fused = false;         // stands for the parts that are cut from it
 };
 
 // In graph order. A tied head is not listed.
@@ -37,7 +78,8 @@ void CheckTensorNames(const Description& d, const std::string& file);
 // Drops the rules of weights that the description does not have; a tied head keeps its own, since a file may hold it.
 void KeepUsedTensorRules(Description& d);
 
-// "model.layers.{i}.x" matches "model.layers.12.x": "{i}" stands for a run of digits.
+// "model.layers.{i}.x" matches "model.layers.12.x": "{i}" stands for a run of digits; "vision.*" matches whatever
+// starts with "vision.".
 bool MatchesPattern(std::string_view pattern, std::string_view name);
 
 }  // namespace llmc

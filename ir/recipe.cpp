@@ -14,7 +14,10 @@ constexpr size_t kManyInputs = 65536;
 AttrDef Required(std::string_view name, AttrType type) { return {name, type, true, std::nullopt}; }
 AttrDef Optional(std::string_view name, AttrType type, AttrValue otherwise) { return {name, type, false, otherwise}; }
 
-const RecipeDef kRows = {1, 1, {Required("begin", AttrType::Int), Required("count", AttrType::Int)}};
+const RecipeDef kRows = {1,
+                         1,
+                         {Required("begin", AttrType::Int), Required("count", AttrType::Int),
+                          Optional("every", AttrType::Int, int64_t{0}), Optional("times", AttrType::Int, int64_t{1})}};
 const RecipeDef kAdd = {1, 1, {Required("value", AttrType::F32)}};
 const RecipeDef kCast = {1, 1, {}};
 const RecipeDef kQuantize = {1, 1, {}};
@@ -78,12 +81,17 @@ class Checker {
     Require(input(0).layout == Layout::Rows && !input(0).dims.empty(), "R1", "the input must be in rows layout");
     const int64_t begin = recipe_.attrs.Int("begin");
     const int64_t count = recipe_.attrs.Int("count");
+    const int64_t every = std::get<int64_t>(AttrOf(recipe_, "every"));
+    const int64_t times = std::get<int64_t>(AttrOf(recipe_, "times"));
     const int64_t rows = input(0).dims[0].value;
     Require(begin >= 0 && count >= 1 && count <= rows && begin <= rows - count, "R2",
             "rows " + std::to_string(begin) + " to " + std::to_string(begin) + " + " + std::to_string(count) + " of " +
                 std::to_string(rows));
+    Require(times >= 1 && (times == 1 || (every >= count && times - 1 <= (rows - begin - count) / every)), "R2",
+            std::to_string(times) + " times " + std::to_string(count) + " rows, every " + std::to_string(every) +
+                ", of " + std::to_string(rows));
     Type expected = input(0);
-    expected.dims[0] = Dim(count);
+    expected.dims[0] = Dim(count * times);
     Require(type() == expected, "R2", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 

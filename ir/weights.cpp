@@ -56,15 +56,30 @@ class Reader {
     return GlobalOf(module_, global.recipe.inputs[i]).type;
   }
 
+  // Runs of rows: row r of the result is row r % count of run r / count. Of a vector: elements.
   void ReadPart(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
     const int input = global.recipe.inputs[0];
     const int64_t first = global.recipe.attrs.Int("begin");
-    if (global.type.dims.size() > 1) return Read(input, begin + first, end + first, out, depth + 1);
+    const int64_t count = global.recipe.attrs.Int("count");
+    const int64_t every = global.recipe.attrs.IntOr("every", 0);
     if (begin == end) return;
     const Type& type = InputType(global, 0);
-    std::vector<std::byte> whole(static_cast<size_t>(StoredRowBytes(type)));
-    Read(input, 0, 1, whole.data(), depth + 1);
-    std::memcpy(out, whole.data() + RowBytes(type.dtype, first), static_cast<size_t>(StoredRowBytes(global.type)));
+    if (type.dims.size() == 1) {
+      std::vector<std::byte> whole(static_cast<size_t>(StoredRowBytes(type)));
+      Read(input, 0, 1, whole.data(), depth + 1);
+      for (int64_t at = 0; at < global.type.dims[0].value; at += count) {
+        std::memcpy(out + RowBytes(type.dtype, at), whole.data() + RowBytes(type.dtype, first + at / count * every),
+                    static_cast<size_t>(RowBytes(type.dtype, count)));
+      }
+      return;
+    }
+    while (begin < end) {
+      const int64_t n = std::min(end - begin, count - begin % count);
+      const int64_t from = first + begin / count * every + begin % count;
+      Read(input, from, from + n, out, depth + 1);
+      out += n * StoredRowBytes(type);
+      begin += n;
+    }
   }
 
   // Rows [begin, end) of the input as f32.

@@ -1,4 +1,5 @@
-# Tests: one binary a layer, which links that layer alone; text tests, scripts and fuzzers are added below.
+# Tests: one binary a layer, which links that layer alone, and where tests need a whole model the front end, which builds
+# it from a description; text tests, scripts and fuzzers are added below.
 find_package(GTest REQUIRED)
 function(llmc_layer_tests layer)
   file(GLOB sources CONFIGURE_DEPENDS tests/${layer}/*_test.cpp)
@@ -12,9 +13,9 @@ endfunction()
 llmc_layer_tests(plan)
 llmc_layer_tests(runtime)
 if(NOT LLMC_LOADER_ONLY)
-  llmc_layer_tests(ir)
+  llmc_layer_tests(ir llmc_frontend)
   llmc_layer_tests(frontend)
-  llmc_layer_tests(passes)
+  llmc_layer_tests(passes llmc_frontend)
   if(LLMC_LLVM)
     llmc_layer_tests(backends)
   endif()

@@ -1,13 +1,13 @@
 # Tests of everything behind the front end together: passes, backends and runtime on tiny modules.
 if(LLMC_LLVM AND NOT LLMC_LOADER_ONLY AND TARGET llmc_passes AND TARGET llmc_backends)
   add_executable(e2e_test tests/e2e/parity_test.cpp tests/e2e/tiny.cpp)
-  target_link_libraries(e2e_test PRIVATE llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
+  target_link_libraries(e2e_test PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
   add_test(NAME e2e COMMAND e2e_test)
 endif()
 # Each op by each backend that is built in.
 if(NOT LLMC_LOADER_ONLY AND TARGET llmc_passes AND TARGET llmc_backends)
   add_executable(op_suite_test tests/e2e/op_suite_test.cpp tests/e2e/auto_test.cpp tests/e2e/self_test_test.cpp tests/e2e/tiny.cpp tools/pass_context.cpp)
-  target_link_libraries(op_suite_test PRIVATE llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
+  target_link_libraries(op_suite_test PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
   add_test(NAME op_suite COMMAND op_suite_test)
   if(TARGET llmc_onednn)
     add_dependencies(op_suite_test llmc_onednn)

@@ -1,4 +1,4 @@
-// Tiny models as IR text after import, for tests of everything behind the front end.
+// Tiny models after import, for tests of everything behind the front end.
 #pragma once
 #include <cstdint>
 #include <string>

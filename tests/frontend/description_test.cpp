@@ -21,6 +21,9 @@ std::string Own(const std::string& block, const std::string& keys = "") {
 }
 const std::string kBlock = "\"a\": {\"attention\": {\"n_heads\": 4}, \"ffn\": {\"d_ff\": 24}}";
 
+using test::IntOf;
+int64_t Window(const Description& d, int64_t layer) { return IntOf(d, layer, "attention.window"); }
+
 TEST(Description, PrintedFormReadsBack) {
   for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
     Description d = test::Describe(test::TinyConfig(
@@ -39,17 +42,17 @@ TEST(Description, MixedLayersReadBack) {
   ASSERT_EQ(d.blocks.size(), 2U);
   Description again = Read(PrintDescription(d));
   EXPECT_EQ(again.layers, d.layers);
-  EXPECT_EQ(again.BlockOf(0).attention.window, 0);
-  EXPECT_EQ(again.BlockOf(1).attention.window, 3);
+  EXPECT_EQ(Window(again, 0), 0);
+  EXPECT_EQ(Window(again, 1), 3);
 }
 
 TEST(Description, LayersRepeatAndLikeCopies) {
   Description d =
       Read(Own(kBlock + ", \"b\": {\"like\": \"a\", \"attention\": {\"window\": 8}}", "\"layers\": [\"a\", \"b\"], "));
   EXPECT_EQ(d.layers, (std::vector<int>{0, 1, 0}));
-  EXPECT_EQ(d.BlockOf(1).attention.window, 8);
-  EXPECT_EQ(d.BlockOf(1).ffn.d_ff, 24);
-  EXPECT_EQ(d.BlockOf(1).attention.d_head, 4);
+  EXPECT_EQ(Window(d, 1), 8);
+  EXPECT_EQ(IntOf(d, 1, "ffn.d_ff"), 24);
+  EXPECT_EQ(IntOf(d, 1, "attention.d_head"), 4);
   // One level only, and backwards only.
   ErrorOf(DiagKind::UnknownName,
           [] { Read(Own(kBlock + ", \"b\": {\"like\": \"a\"}, \"c\": {\"like\": \"b\"}", "\"layers\": [\"a\"], ")); });
@@ -101,7 +104,7 @@ TEST(Description, EveryFieldRoundTrips) {
                "\"tensors\": {\"final_norm\": {\"from\": \"n\", \"add\": 1}}, "));
   std::string text = PrintDescription(d);
   EXPECT_EQ(PrintDescription(Read(text)), text);
-  EXPECT_EQ(d.BlockOf(0).position.rotary_dim, 4);
+  EXPECT_EQ(IntOf(d, 0, "position.rotary_dim"), 4);
   EXPECT_EQ(d.tensors.at("final_norm").add, 1.0);
 }
 
@@ -111,21 +114,28 @@ TEST(Description, ReadmeHasEveryField) {
   auto has = [&](std::string_view name) {
     EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name;
   };
-  auto fields = [&](const auto& group) {
-    VisitFields(group, [&](std::string_view name, const auto& member, std::string_view) {
-      has(name);
-      if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(member)>>) {
-        for (std::string_view text : ChoiceTexts<std::remove_cvref_t<decltype(member)>>::kTexts) has(text);
+  auto fields = [&](const Fields& list) {
+    for (const Field& f : list) {
+      has(f.name);
+      if (const auto* choice = std::get_if<Field::Choice>(&f.at)) {
+        for (std::string_view text : choice->texts) has(text);
       }
-    });
+    }
   };
-  fields(ModelSpec());
-  fields(EndsSpec());
-  const Block block;
-  VisitGroups(block, [&](std::string_view key, const auto& group) {
-    has(key);
-    fields(group);
-  });
+  Description d;
+  fields(d.model.Fields());
+  fields(d.ends.Fields());
+  Block block;
+  auto groups = [&] {
+    for (const FieldGroup& group : GroupsOf(block)) {
+      has(group.key);
+      if (!group.kind.empty()) has(group.kind);
+      fields(group.fields);
+    }
+  };
+  for (std::string_view kind : Slot<Mixer>::Kinds()) block.mixer.Select(kind), groups();
+  for (std::string_view kind : Slot<Position>::Kinds()) block.position.Select(kind), groups();
+  for (std::string_view kind : Slot<Ffn>::Kinds()) block.ffn.Select(kind), groups();
 }
 
 // The example on that page reads.
@@ -133,8 +143,8 @@ TEST(Description, ReadmeExampleIsValid) {
   std::string page = test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/frontend/README.md");
   size_t begin = page.find("```json\n") + 8;
   Description d = Read(page.substr(begin, page.find("```", begin) - begin));
-  EXPECT_EQ(d.BlockOf(3).attention.window, 0);
-  EXPECT_EQ(d.BlockOf(4).attention.window, 512);
+  EXPECT_EQ(Window(d, 3), 0);
+  EXPECT_EQ(Window(d, 4), 512);
   CheckTensorNames(d, "README.md");
 }
 
@@ -148,7 +158,48 @@ TEST(WeightList, NamesShapesAndRules) {
   EXPECT_EQ(uses[4].rule, "[attention.n_kv_heads * attention.d_head, d_model]");
 }
 
+// q, k and v in one tensor, rows below one another, or head by head.
+TEST(WeightList, FusedTensors) {
+  const std::string fused = R"({"from": "l{i}.qkv", "parts": ["wq", "wk", "wv"])";
+  auto read = [&](const std::string& rule) {
+    std::string rules;
+    for (const char* w : {"wq", "wk", "wv"}) rules += "\"b{i}." + std::string(w) + "\": " + rule + ", ";
+    std::string block = R"("a": {"attention": {"n_heads": 4, "n_kv_heads": 2}, "ffn": {"d_ff": 24}})";
+    return Read(Own(block, "\"tensors\": {" + rules + "\"embed\": \"e\"}, "));
+  };
+  Description d = read(fused + "}");
+  CheckTensorNames(d, "d.json");
+  std::vector<WeightUse> uses = WeightsOf(d);
+  EXPECT_EQ(ToText(uses[2].name), "b0.wq_wk_wv");
+  EXPECT_EQ(uses[2].source.from, "l0.qkv");
+  EXPECT_EQ(uses[2].dims, (std::vector<int64_t>{32, 16}));
+  EXPECT_TRUE(uses[2].fused);
+  ASSERT_TRUE(uses[4].cut);
+  EXPECT_EQ(ToText(uses[4].name), "b0.wk");
+  EXPECT_EQ(uses[4].cut->begin, 16);
+  EXPECT_EQ(uses[4].cut->count, 8);
+  EXPECT_EQ(PrintDescription(Read(PrintDescription(d))), PrintDescription(d));
+
+  // Two kv heads: each has the rows of its two query heads, its key and its value.
+  d = read(fused + R"(, "groups": "attention.n_kv_heads"})");
+  uses = WeightsOf(d);
+  EXPECT_EQ(uses[4].cut->begin, 8);
+  EXPECT_EQ(uses[4].cut->count, 4);
+  EXPECT_EQ(uses[4].cut->every, 16);
+  EXPECT_EQ(uses[4].cut->times, 2);
+
+  for (const char* bad : {R"({"from": "x", "parts": ["wq", "wz"]})", R"({"from": "x", "parts": ["wk", "wv"]})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv", "w_down"]})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "attention.bias"})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "ffn.d_ff"})"}) {
+    Description wrong = read(bad);
+    ErrorOf(DiagKind::BadValue, [&] { CheckTensorNames(wrong, "d.json"); });
+  }
+}
+
 TEST(WeightList, Patterns) {
+  EXPECT_TRUE(MatchesPattern("vision.*", "vision.x.1"));
+  EXPECT_FALSE(MatchesPattern("vision.*", "vision"));
   EXPECT_TRUE(MatchesPattern("a.{i}.b", "a.12.b"));
   EXPECT_FALSE(MatchesPattern("a.{i}.b", "a..b"));
   EXPECT_FALSE(MatchesPattern("a.{i}.b", "a.1.bc"));

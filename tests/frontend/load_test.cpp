@@ -170,6 +170,80 @@ TEST(Load, AddedGain) {
   EXPECT_EQ(Loader(shifted / "m.json").Logits(), Loader(plain.path()).Logits());
 }
 
+// One tensor for q, k and v, and one for gate and up: the same model as with tensors of their own, the heads' rows one
+// below another or grouped by kv head.
+TEST(Load, FusedTensors) {
+  TempDir dir;
+  const std::string config = TinyConfig("llama", "\"attention_bias\": true, ");
+  const std::vector<StTensor> tensors = TensorsFor(Describe(config));
+  WriteModel(dir, config, tensors);
+  const std::vector<float> expected = Loader(dir.path()).Logits();
+  constexpr size_t kGroups = 2;
+  for (const bool grouped : {false, true}) {
+    Description d = Describe(config);
+    std::vector<StTensor> fused;
+    for (const StTensor& t : tensors) {
+      if (t.name.find("self_attn.o_proj") != std::string::npos ||
+          (t.name.find("self_attn") == std::string::npos && t.name.find("mlp") == std::string::npos) ||
+          t.name.find("down") != std::string::npos)
+        fused.push_back(t);
+    }
+    auto fuse = [&](const std::vector<std::string>& parts, const std::vector<std::string>& names,
+                    const std::string& suffix, size_t groups, const std::string& groups_field) {
+      for (int layer = 0; layer < 2; ++layer) {
+        const std::string b = "model.layers." + std::to_string(layer) + ".";
+        StTensor whole = *FindTensor(const_cast<std::vector<StTensor>&>(tensors), b + names[0] + suffix);
+        whole.name = b + "fused_" + parts[0];
+        whole.data.clear();
+        whole.dims[0] = 0;
+        for (size_t g = 0; g < groups; ++g) {
+          for (const std::string& name : names) {
+            const StTensor& part = *FindTensor(const_cast<std::vector<StTensor>&>(tensors), b + name + suffix);
+            const size_t bytes = part.data.size() / groups;
+            whole.data += part.data.substr(g * bytes, bytes);
+            if (g == 0) whole.dims[0] += part.dims[0];
+          }
+        }
+        fused.push_back(whole);
+      }
+      for (const std::string& part : parts) {
+        TensorRule& rule = d.tensors["b{i}." + part];
+        rule.from = "model.layers.{i}.fused_" + parts[0];
+        rule.parts = parts;
+        rule.groups = groups_field;
+      }
+    };
+    const std::vector<std::string> qkv = {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."};
+    const std::string field = grouped ? "attention.n_kv_heads" : "";
+    fuse({"wq", "wk", "wv"}, qkv, "weight", grouped ? kGroups : 1, field);
+    fuse({"bq", "bk", "bv"}, qkv, "bias", grouped ? kGroups : 1, field);
+    fuse({"w_gate", "w_up"}, {"mlp.gate_proj.", "mlp.up_proj."}, "weight", 1, "");
+    TempDir other;
+    other.Write("model.safetensors", test::SafetensorsFile(fused));
+    Loader loader(other.Write("m.json", PrintDescription(d)));
+    EXPECT_EQ(loader.Logits(), expected) << grouped;
+    const std::string text = Print(loader.Load().module);
+    EXPECT_NE(text.find(grouped ? "= rows $b{i}.wq_wk_wv {begin = 8, count = 4, every = 16, times = 2}"
+                                : "= rows $b{i}.wq_wk_wv {begin = 16, count = 8}"),
+              std::string::npos)
+        << text;
+  }
+}
+
+TEST(Load, HeadBias) {
+  TempDir dir;
+  Description d = Describe(TinyConfig("llama"));
+  std::vector<StTensor> tensors = TensorsFor(d);
+  WriteModel(dir, TinyConfig("llama"), tensors);
+  std::vector<float> expected = Loader(dir.path()).Logits();
+  std::vector<float> bias = test::SomeValues(7, 40);
+  d.ends.head_bias = true;
+  tensors.push_back(test::F32Tensor("head_bias", {40}, bias));
+  dir.Write("model.safetensors", test::SafetensorsFile(tensors));
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 40];
+  EXPECT_EQ(Loader(dir.Write("m.json", PrintDescription(d))).Logits(), expected);
+}
+
 // Sources.
 
 TEST(Load, EverySourceOfOneModel) {

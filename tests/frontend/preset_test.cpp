@@ -15,29 +15,31 @@ namespace llmc {
 namespace {
 
 using test::Describe;
+using test::DoubleOf;
 using test::ErrorOf;
+using test::IntOf;
+using test::TextOf;
 using test::TinyConfig;
 
 std::string ErrorFor(DiagKind kind, const std::string& config) {
   return ErrorOf(kind, [&] { Describe(config); });
 }
-const PositionSpec& PositionOf(const Description& d) { return d.BlockOf(0).position; }
 
 TEST(Preset, ClassDefaults) {
   Description llama = Describe(TinyConfig("llama"));
-  EXPECT_EQ(PositionOf(llama).theta, 10000.0);
-  EXPECT_EQ(PositionOf(llama).pairs, RopePairs::Half);
-  EXPECT_EQ(llama.BlockOf(0).norm.eps, 1e-6);
-  EXPECT_EQ(llama.BlockOf(0).attention.d_head, 4);
-  EXPECT_EQ(llama.BlockOf(0).attention.bias, AttentionBias::None);
-  EXPECT_EQ(llama.BlockOf(0).attention.window, 0);
+  EXPECT_EQ(DoubleOf(llama, 0, "position.theta"), 10000.0);
+  EXPECT_EQ(TextOf(llama, 0, "position.pairs"), "half");
+  EXPECT_EQ(DoubleOf(llama, 0, "norm.eps"), 1e-6);
+  EXPECT_EQ(IntOf(llama, 0, "attention.d_head"), 4);
+  EXPECT_EQ(TextOf(llama, 0, "attention.bias"), "none");
+  EXPECT_EQ(IntOf(llama, 0, "attention.window"), 0);
   EXPECT_FALSE(llama.ends.tied);
   EXPECT_EQ(llama.model.dtype, StoredType::F32);
-  EXPECT_EQ(Describe(TinyConfig("mistral")).BlockOf(0).attention.window, 4096);
-  EXPECT_EQ(Describe(TinyConfig("qwen2")).BlockOf(0).attention.bias, AttentionBias::Qkv);
-  EXPECT_EQ(Describe(TinyConfig("qwen2")).BlockOf(0).attention.window, 0);
-  EXPECT_EQ(Describe(TinyConfig("qwen3")).BlockOf(0).attention.d_head, 128);
-  EXPECT_EQ(Describe(TinyConfig("qwen3")).BlockOf(0).attention.qk_norm, QkNorm::PerHead);
+  EXPECT_EQ(IntOf(Describe(TinyConfig("mistral")), 0, "attention.window"), 4096);
+  EXPECT_EQ(TextOf(Describe(TinyConfig("qwen2")), 0, "attention.bias"), "qkv");
+  EXPECT_EQ(IntOf(Describe(TinyConfig("qwen2")), 0, "attention.window"), 0);
+  EXPECT_EQ(IntOf(Describe(TinyConfig("qwen3")), 0, "attention.d_head"), 128);
+  EXPECT_EQ(TextOf(Describe(TinyConfig("qwen3")), 0, "attention.qk_norm"), "per_head");
 }
 
 TEST(Preset, MissingSizeNamesKeyAndField) {
@@ -73,12 +75,15 @@ TEST(Preset, Sizes) {
   ErrorFor(DiagKind::BadValue, with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": -2"));
   ErrorFor(DiagKind::BadValue, with("\"vocab_size\": 40", "\"vocab_size\": 99999999999"));
   EXPECT_EQ(
-      Describe(with("\"num_key_value_heads\": 2", "\"num_key_value_heads\": null")).BlockOf(0).attention.n_kv_heads, 4);
+      IntOf(Describe(with("\"num_key_value_heads\": 2", "\"num_key_value_heads\": null")), 0, "attention.n_kv_heads"),
+      4);
 }
 
 // CASES A01.
 TEST(Preset, RopeTheta) {
-  auto theta = [](const std::string& keys) { return PositionOf(Describe(TinyConfig("llama", keys))).theta; };
+  auto theta = [](const std::string& keys) {
+    return DoubleOf(Describe(TinyConfig("llama", keys)), 0, "position.theta");
+  };
   EXPECT_EQ(theta("\"rope_theta\": 500000, "), 500000.0);
   EXPECT_EQ(theta("\"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"default\"}, "), 500000.0);
   EXPECT_EQ(theta("\"rope_theta\": 10000.0, \"rope_parameters\": {\"rope_theta\": 500000.0}, "), 500000.0);
@@ -89,34 +94,33 @@ TEST(Preset, RopeScalingInBothSpellings) {
   for (const char* outer : {"rope_scaling", "rope_parameters"}) {
     for (const char* type : {"type", "rope_type"}) {
       std::string start = "\"" + std::string(outer) + "\": {\"" + type + "\": ";
-      PositionSpec linear = PositionOf(Describe(TinyConfig("llama", start + "\"linear\", \"factor\": 4}, ")));
-      EXPECT_EQ(linear.scaling, RopeScaling::Linear);
-      EXPECT_EQ(linear.factor, 4.0);
-      PositionSpec llama3 = PositionOf(Describe(
+      Description linear = Describe(TinyConfig("llama", start + "\"linear\", \"factor\": 4}, "));
+      EXPECT_EQ(TextOf(linear, 0, "position.scaling"), "linear");
+      EXPECT_EQ(DoubleOf(linear, 0, "position.factor"), 4.0);
+      Description llama3 = Describe(
           TinyConfig("llama", start + "\"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
-                                      "\"original_max_position_embeddings\": 8192}, ")));
-      EXPECT_EQ(llama3.scaling, RopeScaling::Llama3);
-      EXPECT_EQ(llama3.original, 8192);
-      EXPECT_EQ(llama3.attention_factor, 1.0);
-      PositionSpec yarn = PositionOf(Describe(TinyConfig("qwen2", start + "\"yarn\", \"factor\": 4.0}, ")));
-      EXPECT_EQ(yarn.scaling, RopeScaling::Yarn);
-      EXPECT_EQ(yarn.original, 64);
-      EXPECT_NEAR(yarn.attention_factor, 1.1386294361119891, 1e-15);
-      EXPECT_EQ(yarn.beta_fast, 32.0);
+                                      "\"original_max_position_embeddings\": 8192}, "));
+      EXPECT_EQ(TextOf(llama3, 0, "position.scaling"), "llama3");
+      EXPECT_EQ(IntOf(llama3, 0, "position.original"), 8192);
+      EXPECT_EQ(DoubleOf(llama3, 0, "position.attention_factor"), 1.0);
+      Description yarn = Describe(TinyConfig("qwen2", start + "\"yarn\", \"factor\": 4.0}, "));
+      EXPECT_EQ(TextOf(yarn, 0, "position.scaling"), "yarn");
+      EXPECT_EQ(IntOf(yarn, 0, "position.original"), 64);
+      EXPECT_NEAR(DoubleOf(yarn, 0, "position.attention_factor"), 1.1386294361119891, 1e-15);
+      EXPECT_EQ(DoubleOf(yarn, 0, "position.beta_fast"), 32.0);
     }
   }
   // rope_type wins over the older spelling; a value at the top wins for the original context.
   EXPECT_EQ(
-      PositionOf(Describe(TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"rope_type\": \"default\"}, ")))
-          .scaling,
-      RopeScaling::None);
+      TextOf(Describe(TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"rope_type\": \"default\"}, ")), 0,
+             "position.scaling"),
+      "none");
   EXPECT_EQ(
-      PositionOf(
-          Describe(TinyConfig(
-              "llama",
-              "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2, "
-              "\"original_max_position_embeddings\": 32}, ")))
-          .original,
+      IntOf(Describe(TinyConfig(
+                "llama",
+                "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2, "
+                "\"original_max_position_embeddings\": 32}, ")),
+            0, "position.original"),
       16);
 }
 
@@ -149,16 +153,16 @@ TEST(Preset, PartialRotary) {
   EXPECT_NE(
       ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"partial_rotary_factor\": 0.5, ")).find("partial rotary"),
       std::string::npos);
-  EXPECT_EQ(PositionOf(Describe(TinyConfig("llama", "\"partial_rotary_factor\": 1.0, "))).rotary_dim, 4);
+  EXPECT_EQ(IntOf(Describe(TinyConfig("llama", "\"partial_rotary_factor\": 1.0, ")), 0, "position.rotary_dim"), 4);
   ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}, "));
 }
 
 // CASES A13: which biases a family has.
 TEST(Preset, Biases) {
   Description d = Describe(TinyConfig("llama", "\"attention_bias\": true, \"mlp_bias\": true, "));
-  EXPECT_EQ(d.BlockOf(0).attention.bias, AttentionBias::Qkvo);
-  EXPECT_TRUE(d.BlockOf(0).ffn.bias);
-  EXPECT_EQ(Describe(TinyConfig("qwen3", "\"attention_bias\": true, ")).BlockOf(0).attention.bias, AttentionBias::Qkvo);
+  EXPECT_EQ(TextOf(d, 0, "attention.bias"), "qkvo");
+  EXPECT_TRUE(test::FieldOf(d, 0, "ffn.bias").boolean);
+  EXPECT_EQ(TextOf(Describe(TinyConfig("qwen3", "\"attention_bias\": true, ")), 0, "attention.bias"), "qkvo");
   // Keys that the family does not have.
   ErrorFor(DiagKind::UnknownKey, TinyConfig("mistral", "\"attention_bias\": true, "));
   ErrorFor(DiagKind::UnknownKey, TinyConfig("qwen2", "\"mlp_bias\": true, "));
@@ -168,7 +172,7 @@ TEST(Preset, Biases) {
 // CASES E04: which layers have a window.
 TEST(Preset, Windows) {
   auto windows = [](const Description& d) {
-    return std::vector<int64_t>{d.BlockOf(0).attention.window, d.BlockOf(1).attention.window};
+    return std::vector<int64_t>{IntOf(d, 0, "attention.window"), IntOf(d, 1, "attention.window")};
   };
   using W = std::vector<int64_t>;
   EXPECT_EQ(windows(Describe(TinyConfig("mistral", "\"sliding_window\": 3, "))), (W{3, 3}));
@@ -190,7 +194,8 @@ TEST(Preset, Windows) {
   ErrorFor(DiagKind::BadValue, TinyConfig("mistral", "\"sliding_window\": -3, "));
   ErrorFor(DiagKind::UnknownKey, TinyConfig("llama", "\"sliding_window\": 3, "));
   Describe(TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
-  ErrorFor(DiagKind::BadValue, TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
+  ErrorFor(DiagKind::Unsupported,
+           TinyConfig("llama", "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
   ErrorFor(DiagKind::Unsupported, TinyConfig("mistral", "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
 }
 
@@ -233,7 +238,7 @@ TEST(Preset, UnknownKeys) {
 // No family's name may stand in the front end's code: what differs between families is data. (Pre-tokenizers are
 // choices that go by such names.)
 TEST(Preset, NoFamilyInCode) {
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend")) {
     std::string extension = entry.path().extension().string();
     if (extension != ".cpp" && extension != ".h" && extension != ".def") continue;
     if (entry.path().filename().string().starts_with("tokenizer_")) continue;

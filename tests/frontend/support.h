@@ -31,6 +31,21 @@ inline Description Describe(const std::string& config, std::vector<std::string> 
   return DescribeHf(HfConfig(ParseJson(config, "config.json"), "config.json"), options);
 }
 
+// A field of a layer's block by its dotted name: "attention.window".
+inline FieldValue FieldOf(const Description& d, int64_t layer, std::string_view field) {
+  std::optional<FieldValue> v = GetField(d, d.BlockOf(layer), field);
+  return v ? *v : throw InternalError(__FILE__, __LINE__, "no field " + std::string(field));
+}
+inline int64_t IntOf(const Description& d, int64_t layer, std::string_view field) {
+  return FieldOf(d, layer, field).integer;
+}
+inline double DoubleOf(const Description& d, int64_t layer, std::string_view field) {
+  return FieldOf(d, layer, field).number;
+}
+inline std::string TextOf(const Description& d, int64_t layer, std::string_view field) {
+  return FieldOf(d, layer, field).text;
+}
+
 // f32 values in -0.5..0.5, by tensor and index.
 inline std::vector<float> SomeValues(size_t tensor, size_t n) {
   std::vector<float> out(n);
@@ -46,6 +61,7 @@ inline std::vector<float> SomeValues(size_t tensor, size_t n) {
 inline std::vector<StTensor> TensorsFor(const Description& d) {
   std::vector<StTensor> tensors;
   for (const WeightUse& use : WeightsOf(d)) {
+    if (use.cut) continue;
     size_t n = 1;
     for (int64_t dim : use.dims) n *= static_cast<size_t>(dim);
     tensors.push_back(F32Tensor(use.source.from, use.dims, SomeValues(tensors.size(), n)));

@@ -72,6 +72,39 @@ TEST(RandomWeights, AnyRowCanBeMadeAlone) {
   }
 }
 
+// Runs of rows at equal distances, of matrices of every type and of vectors.
+TEST(Recipes, RowsInRuns) {
+  const auto source = RandomWeights(3);
+  Attrs attrs;
+  for (const auto& [name, value] : {std::pair{"begin", 2}, {"count", 3}, {"every", 5}, {"times", 4}})
+    attrs.Set(name, int64_t{value});
+  for (const DType dtype : kWeightTypes) {
+    Module module;
+    const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(dtype, {Dim(20), Dim(64)}));
+    const int cut = AddConst(module, "cut", Rows(dtype, {Dim(12), Dim(64)}), RecipeKind::Rows, {w}, attrs);
+    const std::vector<std::byte> whole = ReadWhole(module, *source, w);
+    const auto row = static_cast<std::ptrdiff_t>(StoredRowBytes(module.globals[0].type));
+    std::vector<std::byte> expected;
+    for (const int64_t r : {2, 3, 4, 7, 8, 9, 12, 13, 14, 17, 18, 19})
+      expected.insert(expected.end(), whole.begin() + r * row, whole.begin() + (r + 1) * row);
+    EXPECT_EQ(ReadWhole(module, *source, cut), expected);
+    EXPECT_EQ(ReadAll(module, *source, cut, 2, 8),
+              std::vector<std::byte>(expected.begin() + 2 * row, expected.begin() + 8 * row));
+  }
+  Module module;
+  const int w = AddGlobal(module, GlobalKind::Weight, "v", Rows(DType::BF16, {Dim(20)}));
+  const int cut = AddConst(module, "cut", Rows(DType::BF16, {Dim(12)}), RecipeKind::Rows, {w}, attrs);
+  const std::vector<std::byte> whole = ReadWhole(module, *source, w);
+  const std::vector<std::byte> part = ReadWhole(module, *source, cut);
+  EXPECT_EQ(std::vector<std::byte>(part.begin() + 6, part.begin() + 12),
+            std::vector<std::byte>(whole.begin() + 14, whole.begin() + 20));
+  attrs.Set("times", int64_t{5});  // beyond the last row
+  EXPECT_THROW(AddConst(module, "far", Rows(DType::BF16, {Dim(15)}), RecipeKind::Rows, {w}, attrs), InputError);
+  attrs.Set("times", int64_t{2});
+  attrs.Set("every", int64_t{2});  // runs that overlap
+  EXPECT_THROW(AddConst(module, "near", Rows(DType::BF16, {Dim(6)}), RecipeKind::Rows, {w}, attrs), InputError);
+}
+
 TEST(RandomWeights, DependOnSeedAndNameAlone) {
   Module module;
   const int a = AddGlobal(module, GlobalKind::Weight, "a", Rows(DType::F32, {Dim(4), Dim(32)}));

@@ -1,0 +1,174 @@
+// Globals and ops of a graph: weights in the types that ops read, norms, products, caches.
+#include "frontend/graph.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ir/op.h"
+
+namespace llmc {
+namespace {
+
+constexpr int64_t kNumerics = 1;  // version of ir/README.md, Numerics
+
+}  // namespace
+
+Graph::Graph(const Description& d, const BoundWeights& weights, const BuildOptions& options)
+    : d_(d), options_(options) {
+  module_.name = d.model.name;
+  module_.dims.push_back({"S", 1, options.context});
+  for (size_t i = 0; i < weights.uses.size(); ++i) AddWeight(weights.uses[i], weights.dtypes[i]);
+  SetOptions();
+  module_.funcs.emplace_back();
+  Func& f = func();
+  f.name = "forward";
+  f.params = {AddValue(f, Name("tokens"), {DType::I32, {Dim("S")}}), AddValue(f, Name("pos"), {DType::I32, {}}),
+              AddValue(f, Name("total"), {DType::I32, {}})};
+}
+
+Module Graph::Finish(Operand logits) {
+  func().returns = {logits};
+  return std::move(module_);
+}
+
+void Graph::SetOptions() {
+  Attrs& o = module_.options;
+  o.Set("after", std::string("import"));
+  o.Set("numerics", kNumerics);
+  o.Set("context", options_.context);
+  o.Set("kv_type", std::string(InfoOf(options_.kv_type).text));
+  o.Set("activations", !options_.activations.empty() ? options_.activations : std::string(has_blocks_ ? "q8" : "f32"));
+  o.Set("chunk", options_.chunk);
+  if (options_.quantize) o.Set("quantize", std::string(InfoOf(*options_.quantize).text));
+  if (options_.random) o.Set("random", *options_.random);
+}
+
+int Graph::AddGlobal(Global g) {
+  module_.globals.push_back(std::move(g));
+  return static_cast<int>(module_.globals.size()) - 1;
+}
+
+int Graph::AddConst(Name name, Type type, Recipe recipe) {
+  Global g;
+  g.kind = GlobalKind::Const;
+  g.name = FreshGlobalName(module_, std::move(name));
+  g.type = std::move(type);
+  g.recipe = std::move(recipe);
+  return AddGlobal(std::move(g));
+}
+
+// A weight, and the consts made from it where the graph needs rows of it or another type: vectors in f32, matrices
+// quantised on request.
+void Graph::AddWeight(const WeightUse& use, DType dtype) {
+  int index = 0;
+  if (use.cut) {
+    index = CutRows(use);
+  } else {
+    Global g;
+    g.kind = GlobalKind::Weight;
+    g.name = use.name;
+    g.type.dtype = dtype;
+    for (int64_t n : use.dims) g.type.dims.emplace_back(n);
+    index = AddGlobal(std::move(g));
+  }
+  if (!use.fused) {
+    DTypeClass cls = InfoOf(dtype).cls;
+    if (use.source.add != 0) {
+      Attrs attrs;
+      attrs.Set("value", static_cast<float>(use.source.add));
+      index = Derived(use, index, DType::F32, {RecipeKind::Add, {index}, attrs});
+    } else if (use.kind != WeightKind::Matrix && dtype != DType::F32) {
+      index = Derived(use, index, DType::F32, {RecipeKind::Cast, {index}, {}});
+    } else if (use.kind == WeightKind::Matrix && options_.quantize && cls == DTypeClass::FLOAT) {
+      index = Quantized(use, index);
+    }
+    has_blocks_ =
+        has_blocks_ || InfoOf(module_.globals[static_cast<size_t>(index)].type.dtype).cls == DTypeClass::BLOCK;
+  }
+  by_name_[use.name] = index;
+}
+
+int Graph::CutRows(const WeightUse& use) {
+  const RowCut& cut = *use.cut;
+  int whole = by_name_.at(cut.whole);
+  Type type = module_.globals[static_cast<size_t>(whole)].type;
+  type.dims[0] = Dim(cut.count * cut.times);
+  Attrs attrs;
+  attrs.Set("begin", cut.begin);
+  attrs.Set("count", cut.count);
+  if (cut.times > 1) {
+    attrs.Set("every", cut.every);
+    attrs.Set("times", cut.times);
+  }
+  return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, std::move(attrs)});
+}
+
+int Graph::Derived(const WeightUse& use, int from, DType dtype, Recipe recipe) {
+  Type type = module_.globals[static_cast<size_t>(from)].type;
+  type.dtype = dtype;
+  return AddConst(Name(use.name.layer, fmt::format("{}_{}", use.name.base, InfoOf(dtype).text)), std::move(type),
+                  std::move(recipe));
+}
+
+int Graph::Quantized(const WeightUse& use, int from) {
+  const DTypeInfo& info = InfoOf(*options_.quantize);
+  if (use.dims.back() % info.block == 0)
+    return Derived(use, from, *options_.quantize, {RecipeKind::Quantize, {from}, {}});
+  if (options_.sink) {
+    options_.sink({Severity::Warning,
+                   DiagKind::ConstraintViolated,
+                   {"", "tensor " + use.source.from},
+                   fmt::format("rows of {} elements are not whole blocks of {}: the tensor stays as stored, not {}",
+                               use.dims.back(), info.block, info.text),
+                   {}});
+  }
+  return from;
+}
+
+Operand Graph::Weight(int layer, const std::string& base) const {
+  auto it = by_name_.find(Name(layer, base));
+  LLMC_CHECK(it != by_name_.end(), "no weight " + base);
+  return Operand::OfGlobal(it->second);
+}
+
+Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name) {
+  return Operand::Local(Append(module_, func(), kind, std::move(operands), std::move(attrs), {std::move(name)})[0]);
+}
+
+Operand Graph::Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name) {
+  Attrs attrs;
+  attrs.Set("eps", static_cast<float>(spec.eps));
+  return One(OpKind::RmsNorm, {x, Weight(layer, gain)}, attrs, std::move(name));
+}
+
+Operand Graph::Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result) {
+  std::vector<Operand> operands = {x, Weight(layer, w)};
+  if (HasWeight(layer, bias)) operands.push_back(Weight(layer, bias));
+  return One(OpKind::Linear, std::move(operands), {}, Name(layer, result));
+}
+
+Operand Graph::Reshape(Operand x, std::vector<Dim> to, Name name) {
+  Attrs attrs;
+  attrs.Set("to", std::move(to));
+  return One(OpKind::Reshape, {x}, attrs, std::move(name));
+}
+
+Operand Graph::KvState(int layer, const std::string& base, int64_t n_heads, int64_t d, int64_t window) {
+  Global g;
+  g.kind = GlobalKind::State;
+  g.name = Name(layer, base);
+  g.type.dtype = options_.kv_type;
+  g.type.dims = {Dim(options_.context), Dim(n_heads), Dim(d)};
+  g.attrs.Set("kind", std::string("kv"));
+  if (window == 0) {
+    g.attrs.Set("window", std::string("none"));
+  } else {
+    g.attrs.Set("window", window);
+  }
+  int index = AddGlobal(std::move(g));
+  module_.globals[static_cast<size_t>(index)].type.state = index;
+  return Operand::OfGlobal(index);
+}
+
+}  // namespace llmc

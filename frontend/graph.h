@@ -1,0 +1,58 @@
+// What parts of a block build their ops with: a function that grows, the module's globals, weights by name.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontend/bind_weights.h"
+#include "frontend/build_module.h"
+#include "frontend/description.h"
+#include "ir/module.h"
+
+namespace llmc {
+
+class Graph {
+ public:
+  // The module with its options and weights, and a function without ops. The arguments outlive this.
+  Graph(const Description& d, const BoundWeights& weights, const BuildOptions& options);
+
+  Func& func() { return module_.funcs[0]; }
+  Operand tokens() { return Operand::Local(func().params[0]); }
+  Operand pos() { return Operand::Local(func().params[1]); }
+  int64_t context() const { return options_.context; }
+
+  // The global that the graph reads for a weight: as stored, in f32 for vectors, quantised on request. layer -1: the
+  // model's own.
+  Operand Weight(int layer, const std::string& base) const;
+  bool HasWeight(int layer, const std::string& base) const { return by_name_.contains(Name(layer, base)); }
+
+  // An op with one result.
+  Operand One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name);
+  // The norm of x with the gain called `gain`.
+  Operand Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name);
+  // y = x w^T, plus the bias where the weights have one.
+  Operand Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result);
+  Operand Reshape(Operand x, std::vector<Dim> to, Name name);
+  // The tensor of recipe `recipe`; another name if that one is taken.
+  int AddConst(Name name, Type type, Recipe recipe);
+  // A cache of `slots` = context rows of n_heads vectors of d elements. window 0: none.
+  Operand KvState(int layer, const std::string& base, int64_t n_heads, int64_t d, int64_t window);
+
+  Module Finish(Operand logits);
+
+ private:
+  void SetOptions();
+  int AddGlobal(Global g);
+  void AddWeight(const WeightUse& use, DType dtype);
+  int Derived(const WeightUse& use, int from, DType dtype, Recipe recipe);
+  int CutRows(const WeightUse& use);
+  int Quantized(const WeightUse& use, int from);
+
+  const Description& d_;
+  const BuildOptions& options_;
+  Module module_;
+  std::map<Name, int> by_name_;  // the global that the graph reads for a weight
+  bool has_blocks_ = false;
+};
+
+}  // namespace llmc

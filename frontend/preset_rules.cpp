@@ -1,0 +1,229 @@
+// Rules evaluated against a config.
+#include "frontend/preset_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "frontend/config_keys.h"
+
+namespace llmc {
+namespace {
+
+// A value as "when", "map" and "refuse" spell it.
+std::string TextOf(const FieldValue& v) {
+  switch (v.kind) {
+    case FieldValue::Kind::Bool: return v.boolean ? "true" : "false";
+    case FieldValue::Kind::Int: return std::to_string(v.integer);
+    case FieldValue::Kind::Float: return fmt::format("{}", v.number);
+    case FieldValue::Kind::Text: break;
+  }
+  return v.text;
+}
+
+FieldValue ValueOf(const Json& json) { return ToConfigValue(json).value; }
+
+FieldValue BoolValue(bool b, Place place) {
+  FieldValue v;
+  v.kind = FieldValue::Kind::Bool;
+  v.boolean = b;
+  v.shown = b ? "true" : "false";
+  v.place = std::move(place);
+  return v;
+}
+
+// value -> what the rule's "map" has for it; refused by name where it has nothing.
+FieldValue Translate(const std::string& what, const Json& map, const FieldValue& value) {
+  std::string text = TextOf(value);
+  std::vector<std::string_view> known;
+  for (const auto& [from, to] : map.members()) {
+    known.push_back(from);
+    if (from != text) continue;
+    FieldValue out = ValueOf(to);
+    out.place = value.place;
+    return out;
+  }
+  Fail(DiagKind::Unsupported, value.place,
+       fmt::format("{} = {} is not supported; supported: {}", what, value.shown, fmt::join(known, ", ")));
+}
+
+void Refuse(const std::string& what, const Json& rule, const FieldValue& value) {
+  Json reasons = rule.Find("refuse");
+  if (!reasons) return;
+  if (Json reason = reasons.Find(TextOf(value)))
+    Fail(DiagKind::BadValue, value.place, fmt::format("{} = {}: {}", what, value.shown, reason.AsString()));
+}
+
+}  // namespace
+
+std::string Rules::KeyOf(const Json& key) const { return WithArch(key.AsString(), arch_); }
+
+bool Rules::Applies(const Json& rule) const {
+  Json when = rule.Find("when");
+  if (!when) return true;
+  for (const auto& [name, values] : when.members()) {
+    auto it = known_.find(name);
+    bool holds = false;
+    for (const Json& v : values.items()) holds = holds || (it != known_.end() && v.AsString() == TextOf(it->second));
+    if (!holds) return false;
+  }
+  return true;
+}
+
+FieldValue Rules::Evaluate(const std::string& name, const Json& rule) const {
+  FieldValue value = Raw(name, rule);
+  Refuse(name, rule, value);
+  return value;
+}
+
+FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
+  if (Json v = rule.Find("value")) return ValueOf(v);
+  if (Json tensor = rule.Find("rows_of")) return RowsOf(name, std::string(tensor.AsString()));
+  if (Json var = rule.Find("var")) {
+    auto it = known_.find(var.AsString());
+    LLMC_CHECK(it != known_.end(), fmt::format("a rule reads {}, which stands in front of it", var.AsString()));
+    Json map = rule.Find("map");
+    return map ? Translate(it->first, map, it->second) : it->second;
+  }
+  if (Json expression = rule.Find("compute")) return Computed(name, expression);
+  if (Json keys = rule.Find("present")) {
+    for (const Json& key : keys.items()) {
+      auto v = config_->Find(KeyOf(key));
+      if (v && !v->null) return BoolValue(true, v->value.place);
+    }
+    return BoolValue(false, {config_->file(), ""});
+  }
+  if (Json tensors = rule.Find("tensors")) {
+    for (const auto& [tensor, v] : tensors.members()) {
+      if (config_->Tensor(tensor) == nullptr) continue;
+      RefuseBoth(tensor, rule);
+      return ValueOf(v);
+    }
+    if (!rule.Find("keys")) return ValueOf(rule.Find("absent"));
+  }
+  return FromKeys(name, rule);
+}
+
+// A tensor decides the field; a key that decides it otherwise contradicts.
+void Rules::RefuseBoth(std::string_view tensor, const Json& rule) const {
+  Json keys = rule.Find("keys");
+  if (!keys) return;
+  for (const Json& item : keys.items()) {
+    std::string key = KeyOf(item);
+    auto v = config_->Find(key);
+    if (!v || v->container || v->null) continue;
+    Json map = rule.Find("map");
+    if ((map ? Translate(key, map, v->value) : v->value).text == rule.Find("absent").AsString()) continue;
+    Fail(DiagKind::Unsupported, v->value.place,
+         fmt::format("{} = {} together with the tensor {} is not supported", key, v->value.shown, tensor));
+  }
+}
+
+FieldValue Rules::RowsOf(const std::string& name, const std::string& tensor) const {
+  const TensorInfo* t = config_->Tensor(tensor);
+  if (t == nullptr)
+    Fail(DiagKind::MissingTensor, {config_->file(), "tensor " + tensor},
+         fmt::format("the tensor is missing ({} is its number of rows)", name));
+  FieldValue v;
+  v.kind = FieldValue::Kind::Int;
+  v.integer = t->dims[0];
+  v.shown = std::to_string(v.integer);
+  v.place = {config_->file(), "tensor " + tensor};
+  return v;
+}
+
+FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
+  std::vector<std::string> keys;
+  for (const Json& key : rule.Find("keys").items()) keys.push_back(KeyOf(key));
+  Json absent = rule.Find("absent");
+  for (const std::string& key : keys) {
+    auto found = config_->Find(key);
+    if (!found) continue;
+    FieldValue& value = found->value;
+    if (found->null) {
+      if (Json null = rule.Find("null")) {
+        absent = null;
+        continue;  // a later key may have a value
+      }
+    }
+    if (found->null || found->container) {
+      Fail(DiagKind::BadValue, value.place, fmt::format("{} must be a plain value, is {}", key, value.shown));
+    }
+    if (Json map = rule.Find("map")) return Translate(key, map, value);
+    value.shown = fmt::format("{} (key {})", value.shown, key);
+    return value;
+  }
+  if (!absent)
+    Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is missing ({})", fmt::join(keys, " or "), name));
+  return ValueOf(absent);
+}
+
+FieldValue Rules::Computed(const std::string& name, const Json& expression) const {
+  FieldValue v;
+  v.place = {config_->file(), ""};
+  v.number = Number(name, expression, v.place);
+  if (!std::isfinite(v.number) || std::abs(v.number) > 1e15)
+    Fail(DiagKind::BadValue, v.place, fmt::format("{} comes out as {}", name, v.number));
+  v.kind = FieldValue::Kind::Float;
+  v.shown = fmt::format("{} (computed)", v.number);
+  if (v.number == std::floor(v.number)) {
+    v.kind = FieldValue::Kind::Int;
+    v.integer = static_cast<int64_t>(v.number);
+  }
+  return v;
+}
+
+// A number, a name that stands for one, or [function, arguments..]. place: of the last name's value.
+double Rules::Number(const std::string& name, const Json& e, Place& place) const {
+  if (e.is(JsonKind::String)) {
+    auto it = known_.find(e.AsString());
+    LLMC_CHECK(it != known_.end(), fmt::format("a rule reads {}, which stands in front of it", e.AsString()));
+    const FieldValue& v = it->second;
+    if (!v.place.at.empty()) place = v.place;
+    if (v.kind != FieldValue::Kind::Int && v.kind != FieldValue::Kind::Float)
+      Fail(DiagKind::BadValue, v.place, fmt::format("{} must be a number, is {}", e.AsString(), v.shown));
+    return NumberOf(v);
+  }
+  if (!e.is(JsonKind::Array)) return e.AsDouble();
+  std::vector<Json> items = e.items();
+  std::vector<double> a;
+  for (size_t i = 1; i < items.size(); ++i) a.push_back(Number(name, items[i], place));
+  std::string_view f = items[0].AsString();
+  auto fold = [&](auto op) {
+    double out = a[0];
+    for (size_t i = 1; i < a.size(); ++i) out = op(out, a[i]);
+    return out;
+  };
+  if (f == "add") return fold(std::plus<>());
+  if (f == "sub") return fold(std::minus<>());
+  if (f == "mul") return fold(std::multiplies<>());
+  if (f == "div") return fold(std::divides<>());
+  if (f == "pow") return std::pow(a[0], a[1]);
+  if (f == "sqrt") return std::sqrt(a[0]);
+  if (f == "floor") return std::floor(a[0]);
+  if (f == "or") return fold([](double x, double y) { return x != 0 ? x : y; });  // the first that is not zero
+  throw InternalError(__FILE__, __LINE__, fmt::format("{}: no function {}", name, f));
+}
+
+void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string>& keys) {
+  if (!rule) return;
+  if (rule.is(JsonKind::Array)) {
+    for (const Json& item : rule.items()) CollectKeys(item, arch, keys);
+    return;
+  }
+  if (!rule.is(JsonKind::Object)) return;
+  for (const auto& [name, value] : rule.members()) {
+    if (name == "keys" || name == "present") {
+      for (const Json& key : value.items()) keys.insert(WithArch(key.AsString(), arch));
+    } else if (name == "types" || name == "listed" || name == "letters") {
+      keys.insert(WithArch(value.AsString(), arch));
+    } else {
+      CollectKeys(value, arch, keys);
+    }
+  }
+}
+
+}  // namespace llmc

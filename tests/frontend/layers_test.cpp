@@ -1,0 +1,76 @@
+// Which block each layer is: the rules of presets, on configs made for them.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontend/preset_rules.h"
+#include "tests/frontend/support.h"
+#include "tests/support/expect_error.h"
+
+namespace llmc {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names Layers(const std::string& config, const std::string& rules, int64_t n = 6) {
+  const HfConfig source(ParseJson(config, "config.json"), "config.json");
+  return LayerBlocks(Rules(source, "arch"), ParseJson(rules, "rules.json"), n);
+}
+
+TEST(Layers, ByTypes) {
+  const std::string rules = R"([{"types": "kinds", "map": {"conv": "a", "full": "b"}}, {"block": "c"}])";
+  EXPECT_EQ(Layers(R"({"kinds": ["conv", "full", "conv"]})", rules, 3), (Names{"a", "b", "a"}));
+  EXPECT_EQ(Layers("{}", rules, 2), (Names{"c", "c"}));
+  EXPECT_EQ(Layers(R"({"kinds": null})", rules, 2), (Names{"c", "c"}));
+  EXPECT_EQ(Layers(R"({"flags": [1, 0]})", R"([{"types": "flags", "map": {"0": "a", "1": "b"}}])", 2),
+            (Names{"b", "a"}));
+  test::ErrorOf(DiagKind::BadValue, [&] { Layers(R"({"kinds": ["conv"]})", rules, 2); });
+  test::ErrorOf(DiagKind::Unsupported, [&] { Layers(R"({"kinds": ["conv", "x"]})", rules, 2); });
+  test::ErrorOf(DiagKind::BadValue, [&] { Layers(R"({"kinds": [["conv"], "full"]})", rules, 2); });
+}
+
+TEST(Layers, ByLetters) {
+  const std::string rules = R"([{"letters": "pattern", "map": {"M": "a", "*": "b"}}, {"block": "c"}])";
+  EXPECT_EQ(Layers(R"({"pattern": "MM*"})", rules, 3), (Names{"a", "a", "b"}));
+  test::ErrorOf(DiagKind::BadValue, [&] { Layers(R"({"pattern": "MM"})", rules, 3); });
+  test::ErrorOf(DiagKind::Unsupported, [&] { Layers(R"({"pattern": "MMx"})", rules, 3); });
+}
+
+TEST(Layers, ByLists) {
+  const std::string rules = R"([{"listed": "full", "base": 1, "block": "a", "rest": "b"}, {"block": "c"}])";
+  EXPECT_EQ(Layers(R"({"full": [1, 3]})", rules, 3), (Names{"a", "b", "a"}));
+  EXPECT_EQ(Layers(R"({"full": []})", rules, 2), (Names{"b", "b"}));
+  for (const char* bad : {"[0]", "[4]", "[1.5]", "[\"x\"]"})
+    test::ErrorOf(DiagKind::BadValue, [&] { Layers("{\"full\": " + std::string(bad) + "}", rules, 3); });
+}
+
+TEST(Layers, ByPeriodAndByFirst) {
+  EXPECT_EQ(Layers("{}", R"([{"every": 3, "block": "a", "rest": "b"}])"), (Names{"b", "b", "a", "b", "b", "a"}));
+  EXPECT_EQ(Layers("{}", R"([{"every": 2, "at": 0, "block": "a", "rest": "b"}])", 3), (Names{"a", "b", "a"}));
+  const std::string period = R"([{"every": {"keys": ["n"], "absent": 4}, "block": "a", "rest": "b"}])";
+  EXPECT_EQ(Layers("{\"n\": 2}", period, 3), (Names{"b", "a", "b"}));
+  test::ErrorOf(DiagKind::BadValue, [&] { Layers("{\"n\": 0}", period); });
+  const std::string first = R"([{"first": {"keys": ["k"], "absent": 1}, "block": "a", "rest": "b"}])";
+  EXPECT_EQ(Layers("{}", first, 3), (Names{"a", "b", "b"}));
+  EXPECT_EQ(Layers("{\"k\": 9}", first, 2), (Names{"a", "a"}));
+  EXPECT_EQ(Layers("{\"k\": 0}", first, 2), (Names{"b", "b"}));
+}
+
+TEST(Rules, Compute) {
+  const HfConfig source(ParseJson(R"({"d": 64, "f": 0.25})", "config.json"), "config.json");
+  Rules rules(source, "arch");
+  for (const char* key : {"d", "f"})
+    rules.Remember(key, rules.Evaluate(key, ParseJson(R"({"keys": [")" + std::string(key) + "\"]}", "r")));
+  auto value = [&](const std::string& e) { return rules.Evaluate("x", ParseJson("{\"compute\": " + e + "}", "r")); };
+  EXPECT_EQ(value(R"(["sqrt", "d"])").integer, 8);
+  EXPECT_EQ(value(R"(["floor", ["mul", "d", "f"]])").integer, 16);
+  EXPECT_EQ(value(R"(["div", 1, "d"])").number, 1.0 / 64);
+  EXPECT_EQ(value(R"(["or", 0, "d"])").integer, 64);
+  EXPECT_EQ(value(R"(["pow", "d", -0.5])").number, 0.125);
+  EXPECT_EQ(value(R"(["sub", "d", 60, 1])").integer, 3);
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"(["div", "d", 0])"); });
+}
+
+}  // namespace
+}  // namespace llmc
