@@ -8,13 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "ir/math.h"
 #include "ir/math_f64.h"
 #include "ir/op.h"
 
 namespace llmc {
 namespace {
-
-constexpr int64_t kNumerics = 1;  // version of ir/README.md, Numerics
 
 class Builder {
  public:
@@ -45,7 +44,7 @@ class Builder {
   void Options() {
     Attrs& o = module_.options;
     o.Set("after", std::string("import"));
-    o.Set("numerics", kNumerics);
+    o.Set("numerics", math::kNumerics);
     o.Set("context", options_.context);
     o.Set("kv_type", std::string(InfoOf(options_.kv_type).text));
     o.Set("activations",

@@ -15,7 +15,7 @@ class Text {
   explicit Text(const TinyModel& t) : t_(t) {}
 
   std::string Write() {
-    os_ << "module @tiny {after = import, numerics = 1, context = " << t_.context << ", kv_type = " << t_.kv_type
+    os_ << "module @tiny {after = import, numerics = 2, context = " << t_.context << ", kv_type = " << t_.kv_type
         << ", activations = " << t_.activations << ", chunk = " << t_.chunk << "}\n"
         << "dim S = 1.." << t_.context << "\n";
     Matrix("embed", t_.vocab, t_.d);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/math.h"
 #include "ir/math_f64.h"
 #include "ir/module.h"
 #include "ir/op.h"
@@ -64,7 +65,7 @@ class Builder {
   void Options() {
     Attrs& o = module_.options;
     o.Set("after", std::string("import"));
-    o.Set("numerics", int64_t{1});
+    o.Set("numerics", math::kNumerics);
     o.Set("context", m_.context);
     o.Set("kv_type", std::string(InfoOf(m_.kv).text));
     o.Set("activations", std::string(InfoOf(m_.weights).cls == DTypeClass::BLOCK ? "q8" : "f32"));
