@@ -5,12 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "ir/math.h"
 #include "ir/op.h"
 
 namespace llmc {
 namespace {
-
-constexpr int64_t kNumerics = 1;  // version of ir/README.md, Numerics
 
 }  // namespace
 
@@ -35,7 +34,7 @@ Module Graph::Finish(Operand logits) {
 void Graph::SetOptions() {
   Attrs& o = module_.options;
   o.Set("after", std::string("import"));
-  o.Set("numerics", kNumerics);
+  o.Set("numerics", math::kNumerics);
   o.Set("context", options_.context);
   o.Set("kv_type", std::string(InfoOf(options_.kv_type).text));
   o.Set("activations", !options_.activations.empty() ? options_.activations : std::string(has_blocks_ ? "q8" : "f32"));

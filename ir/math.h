@@ -29,6 +29,9 @@ constexpr float kSiluMax = 125.0F;            // exp2's argument is cut here: po
 constexpr float kInv127 = 0x1.020408p-7F;
 constexpr float kQuantizeFlush = 0x1p-80F;
 
+// The version of all this: the module option `numerics`.
+constexpr int64_t kNumerics = 2;
+
 inline float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 inline uint32_t ToBits(float value) { return __builtin_bit_cast(uint32_t, value); }
 

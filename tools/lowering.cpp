@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
+#include "ir/math.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check.h"
@@ -95,6 +96,11 @@ Module ReadModule(const std::string& file) {
   if (after == nullptr || (*after != "import" && FindPass(*after) == nullptr))
     Fail(DiagKind::BadAttribute, {file, "1"},
          fmt::format("the module's option after is {}; it names a pass, or import", Said(option)));
+  const AttrValue* numerics = module.options.Find("numerics");
+  if (numerics == nullptr || *numerics != AttrValue(math::kNumerics))
+    Fail(DiagKind::BadAttribute, {file, "1"},
+         fmt::format("the module's option numerics is {}; this llmc computes by version {} (ir/README.md)",
+                     Said(numerics), math::kNumerics));
   CheckSelection(module, file);
   return module;
 }

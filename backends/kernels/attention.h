@@ -9,7 +9,7 @@
 namespace KERNELS_NAMESPACE {
 
 constexpr int64_t kGroup = 64;
-constexpr float kNoScore = -1e30f;
+constexpr float kNoScore = -__builtin_inff();
 
 // Keys [begin, end) that the query at position p sees.
 INLINE Range VisibleKeys(int64_t p, int64_t window) { return {window > 0 && p >= window ? p - window + 1 : 0, p + 1}; }
@@ -95,24 +95,23 @@ INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t e
   }
 }
 
-// Scores s[0 .. 63] to weights, keys outside `keys` and tiles outside [begin, end) being absent (the latter aren't
-// touched).
+// Scores s[0 .. 63] to weights. Keys outside `keys` are absent whatever their scores are: they get weight +0 where they
+// share a tile with a key inside; other tiles aren't touched.
 INLINE void Weigh(float* s, Range keys, float& m, float& l) {
   const int64_t begin = keys.begin / 16 * 16;
+  const auto own = [&](F32x16 v, int64_t i, float otherwise) {
+    return i >= keys.begin && i + 16 <= keys.end ? v : KeepLanes(v, keys.begin - i, keys.end - i, otherwise);
+  };
   F32x16 max = Splat(kNoScore);
 #pragma clang loop unroll(disable)
-  for (int64_t i = begin; i < keys.end; i += 16) {
-    const F32x16 v = KeepLanes(Load(s + i), keys.begin - i, keys.end - i, kNoScore);
-    Store(s + i, v);
-    max = Max(max, v);
-  }
+  for (int64_t i = begin; i < keys.end; i += 16) max = Max(max, own(Load(s + i), i, kNoScore));
   const F32x16 rounded = Round(Splat(MaxLane(max)));
   F32x16 lanes = Zero();
 #pragma clang loop unroll(disable)
   for (int64_t i = begin; i < keys.end; i += 16) {
     F32x16 n;
     const F32x16 p = Exp2Parts(Load(s + i), n);
-    const F32x16 w = Mul(p, Pow2(Add(Sub(n, rounded), Splat(126.0f))));
+    const F32x16 w = own(Mul(p, Pow2(Add(Sub(n, rounded), Splat(126.0f)))), i, 0.0f);
     Store(s + i, w);
     lanes = Add(lanes, w);
   }

@@ -12,16 +12,32 @@ struct AttentionScratch {
   float *q, *keys, *values, *o, *s;
 };
 
-// acc[6][16] = six rows of a (row stride a_stride) times b[count][16], b rows b_stride apart; chains over count.
-INLINE void Multiply6(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t count,
-                      F32x16 (&acc)[6]) {
+INLINE void Clear(F32x16 (&acc)[6]) {
 #pragma clang loop unroll(full)
   for (int r = 0; r < 6; ++r) acc[r] = Zero();
+}
+// acc[6][16] goes on: six rows of a (row stride a_stride) times b[count][16], b rows b_stride apart; chains over count.
+INLINE void Multiply6(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t count,
+                      F32x16 (&acc)[6]) {
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < count; ++i) {
     const F32x16 row = Load(b + i * b_stride);
 #pragma clang loop unroll(full)
     for (int r = 0; r < 6; ++r) FmaInOrder(acc[r], a + r * a_stride + i, row);
+  }
+}
+
+// The same for weights of six queries and the values of keys that only some of them see, own[r] each: a key that a
+// query doesn't see has no part in its chain.
+INLINE void MultiplySeen(const float* weights, const float* values, int64_t values_stride, Range keys,
+                         const Range (&own)[6], F32x16 (&acc)[6]) {
+#pragma clang loop unroll(disable)
+  for (int64_t i = keys.begin; i < keys.end; ++i) {
+    const F32x16 row = Load(values + i * values_stride);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < 6; ++r) {
+      if (own[r].begin <= i && i < own[r].end) FmaInOrder(acc[r], weights + r * kGroup + i, row);
+    }
   }
 }
 
@@ -86,37 +102,38 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
       F32x16 acc[6];
 #pragma clang loop unroll(disable)
       for (int64_t i = keys.begin / 16 * 16; i < keys.end; i += 16) {
+        Clear(acc);
         Multiply6(t.q + u * dim, dim, t.keys + i * dim, 16, dim, acc);
 #pragma clang loop unroll(full)
         for (int r = 0; r < 6; ++r) Store(t.s + (u + r) * kGroup + i, acc[r]);
       }
+      Range own[6];
 #pragma clang loop unroll(disable)
       for (int64_t r = u; r < u + 6; ++r) {
-        const Range own = InGroup(visible(r), group);
-        float* s = t.s + r * kGroup;
+        own[r - u] = InGroup(visible(r), group);
         keep[r] = 1;
         take[r] = 0;
-        if (own.begin >= own.end) {
-          ForColumns({keys.begin / 16 * 16, (keys.end + 15) / 16 * 16},
-                     [&](int64_t i, int64_t) { Store(s + i, Zero()); });
-          continue;
-        }
-        // Tiles that only other queries of the six see have no weight.
-        ForColumns({keys.begin / 16 * 16, own.begin / 16 * 16}, [&](int64_t i, int64_t) { Store(s + i, Zero()); });
-        ForColumns({(own.end + 15) / 16 * 16, (keys.end + 15) / 16 * 16},
-                   [&](int64_t i, int64_t) { Store(s + i, Zero()); });
+        if (own[r - u].begin >= own[r - u].end) continue;
         float m, l;
-        Weigh(s, own, m, l);
+        Weigh(t.s + r * kGroup, own[r - u], m, l);
         const float high = m > state[r].m ? m : state[r].m;
         keep[r] = Pow2Of(state[r].m - high + 127.0f);
         take[r] = Pow2Of(m - high + 127.0f);
         state[r].l = __builtin_fmaf(l, take[r], state[r].l * keep[r]);
         state[r].m = high;
       }
+      // Both bounds ascend from query to query: all six see [begin, end), and before and behind it lie at most five
+      // keys.
+      const int64_t begin = own[5].begin < keys.end ? own[5].begin : keys.end;
+      const int64_t end = own[0].end > begin ? own[0].end : begin;
+      const float* weights = t.s + u * kGroup;
 #pragma clang loop unroll(disable)
       for (int64_t d = 0; d < wide; d += 16) {
-        Multiply6(t.s + u * kGroup + keys.begin, kGroup, t.values + keys.begin * wide + d, wide, keys.end - keys.begin,
-                  acc);
+        const float* values = t.values + d;
+        Clear(acc);
+        MultiplySeen(weights, values, wide, {keys.begin, begin}, own, acc);
+        Multiply6(weights + begin, kGroup, values + begin * wide, wide, end - begin, acc);
+        MultiplySeen(weights, values, wide, {end, keys.end}, own, acc);
 #pragma clang loop unroll(full)
         for (int r = 0; r < 6; ++r) {
           float* o = t.o + (u + r) * wide + d;

@@ -38,7 +38,7 @@ INLINE F32x16 Silu(F32x16 g) {
   return Div(g, Add(Splat(1.0f), e));
 }
 
-// 1 / sqrt(mean of squares + eps) of x[0 .. dim-1].
+// 1 / sqrt(mean of squares + eps) of x[0 .. dim-1]; a NaN where the sum overflows, which would make it zero.
 INLINE float RowScale(const float* x, int64_t dim, float eps) {
   F32x16 lanes = Zero();
   int64_t i = 0;
@@ -51,7 +51,8 @@ INLINE float RowScale(const float* x, int64_t dim, float eps) {
     const F32x16 v = LoadPart(x + i, dim - i);
     lanes = Fma(v, v, lanes);
   }
-  return 1.0f / __builtin_sqrtf(TreeSum(lanes) / static_cast<float>(dim) + eps);
+  const float r = 1.0f / __builtin_sqrtf(TreeSum(lanes) / static_cast<float>(dim) + eps);
+  return r > 0 ? r : __builtin_nanf("");
 }
 
 // A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), and sums of all codes and of the
@@ -69,10 +70,12 @@ INLINE A8 A8Row(const uint8_t* row, int64_t k) {
 }
 INLINE int32_t SumOf(A8 x, int64_t block) { return x.sums[2 * block]; }
 
-// Block `block` of an a8 row of k elements from 32 values.
+// Block `block` of an a8 row of k elements from 32 values. The largest magnitude is found among bits, where a NaN is
+// above all: so d isn't finite when one of the values isn't, and codes and sum are then any.
 INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
-  float max = MaxLane(Max(Abs(lo), Abs(hi)));
-  if (!(max > 0x1p-80f)) max = 0;
+  constexpr int32_t kFlushBits = 0x17800000;  // of 2^-80
+  const int32_t bits = MaxIntLane(MaxInt(AbsBits(lo), AbsBits(hi)));
+  const float max = FloatOfBits(bits > kFlushBits ? bits : 0);
   const float d = max * 0x1.020408p-7f;
   const float inverse = max > 0 ? 127.0f / max : 0.0f;
   const I32x16 a = ToInt(Mul(lo, Splat(inverse))), b = ToInt(Mul(hi, Splat(inverse)));

@@ -61,9 +61,9 @@ INLINE F32x16 Mul(F32x16 x, F32x16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_
 INLINE F32x16 Div(F32x16 x, F32x16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
 INLINE F32x16 Max(F32x16 x, F32x16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
 INLINE F32x16 Min(F32x16 x, F32x16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
-INLINE F32x16 Abs(F32x16 x) {
+INLINE I32x16 AbsBits(F32x16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
-  return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+  return {_mm256_castps_si256(_mm256_andnot_ps(sign, x.a)), _mm256_castps_si256(_mm256_andnot_ps(sign, x.b))};
 }
 INLINE F32x16 Round(F32x16 x) {
   constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -74,6 +74,7 @@ INLINE F32x16 ToFloat(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi
 INLINE F32x16 AsFloat(I32x16 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 INLINE I32x16 AddInt(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 INLINE I32x16 SubInt(I32x16 x, I32x16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+INLINE I32x16 MaxInt(I32x16 x, I32x16 y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
 INLINE I32x16 SplatInt(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 INLINE I32x16 LoadInt(const uint32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
@@ -96,6 +97,12 @@ INLINE float MaxLane(F32x16 v) {
   __m128 t = _mm_max_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
   t = _mm_max_ps(t, _mm_movehl_ps(t, t));
   return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+}
+INLINE int32_t MaxIntLane(I32x16 v) {
+  const __m256i s = _mm256_max_epi32(v.a, v.b);
+  __m128i t = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+  t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
 }
 INLINE int32_t SumInt(I32x16 v) {
   const __m256i s = _mm256_add_epi32(v.a, v.b);

@@ -70,6 +70,7 @@ INLINE float HalfToFloat(uint16_t h) {
 INLINE uint16_t FloatToHalf(float x) {
   const uint32_t bits = Bits<uint32_t>(x), sign = bits >> 16 & 0x8000u;
   const float magnitude = Bits<float>(bits & 0x7fffffffu);
+  if (magnitude != magnitude) return static_cast<uint16_t>(sign | 0x7e00u | (bits >> 13 & 0x1ffu));
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude < 0x1p-14f) {  // rounds to a multiple of 2^-24, the ulp of 0.5
     const float rounded = magnitude + 0x1p-1f;
@@ -102,20 +103,23 @@ INLINE F32x16 Mul(F32x16 x, F32x16 y) {
 INLINE F32x16 Div(F32x16 x, F32x16 y) {
   return Lanes([&](int i) { return x.v[i] / y.v[i]; });
 }
-INLINE F32x16 Max(F32x16 x, F32x16 y) {
+INLINE F32x16 Max(F32x16 x, F32x16 y) {  // y where one of them is a NaN, as in Min
   return Lanes([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
 }
 INLINE F32x16 Min(F32x16 x, F32x16 y) {
   return Lanes([&](int i) { return x.v[i] < y.v[i] ? x.v[i] : y.v[i]; });
 }
-INLINE F32x16 Abs(F32x16 x) {
-  return Lanes([&](int i) { return __builtin_fabsf(x.v[i]); });
+INLINE I32x16 AbsBits(F32x16 x) {  // of |x|: they order as the values do, with infinity above and NaNs above that
+  return IntLanes([&](int i) { return Bits<int32_t>(__builtin_fabsf(x.v[i])); });
 }
 INLINE F32x16 Round(F32x16 x) {  // nearest even
   return Lanes([&](int i) { return __builtin_rintf(x.v[i]); });
 }
-INLINE I32x16 ToInt(F32x16 x) {  // nearest even
-  return IntLanes([&](int i) { return static_cast<int32_t>(__builtin_rintf(x.v[i])); });
+INLINE I32x16 ToInt(F32x16 x) {  // nearest even; what doesn't fit, and a NaN, is -2^31
+  return IntLanes([&](int i) {
+    const float near = __builtin_rintf(x.v[i]);
+    return near >= -0x1p31f && near < 0x1p31f ? static_cast<int32_t>(near) : INT32_MIN;
+  });
 }
 INLINE F32x16 ToFloat(I32x16 x) {
   return Lanes([&](int i) { return static_cast<float>(x.v[i]); });
@@ -123,11 +127,19 @@ INLINE F32x16 ToFloat(I32x16 x) {
 INLINE F32x16 AsFloat(I32x16 x) {
   return Lanes([&](int i) { return Bits<float>(x.v[i]); });
 }
+// Sums of integers are those modulo 2^32.
+INLINE int32_t WrappedSum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
 INLINE I32x16 AddInt(I32x16 x, I32x16 y) {
-  return IntLanes([&](int i) { return x.v[i] + y.v[i]; });
+  return IntLanes([&](int i) { return WrappedSum(x.v[i], y.v[i]); });
 }
 INLINE I32x16 SubInt(I32x16 x, I32x16 y) {
-  return IntLanes([&](int i) { return x.v[i] - y.v[i]; });
+  return IntLanes(
+      [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) - static_cast<uint32_t>(y.v[i])); });
+}
+INLINE I32x16 MaxInt(I32x16 x, I32x16 y) {
+  return IntLanes([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
 }
 INLINE I32x16 SplatInt(int32_t x) {
   return IntLanes([=](int) { return x; });
@@ -157,16 +169,21 @@ INLINE float MaxLane(F32x16 v) {
   for (int i = 1; i < 16; ++i) max = v.v[i] > max ? v.v[i] : max;
   return max;
 }
+INLINE int32_t MaxIntLane(I32x16 v) {
+  int32_t max = v.v[0];
+  for (int i = 1; i < 16; ++i) max = v.v[i] > max ? v.v[i] : max;
+  return max;
+}
 INLINE int32_t SumInt(I32x16 v) {
   int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += v.v[i];
+  for (int i = 0; i < 16; ++i) sum = WrappedSum(sum, v.v[i]);
   return sum;
 }
 // Lanes begin .. end-1 of v, `otherwise` in the others; both bounds may lie outside 0..16.
 INLINE F32x16 KeepLanes(F32x16 v, int64_t begin, int64_t end, float otherwise) {
   return Lanes([&](int i) { return i >= begin && i < end ? v.v[i] : otherwise; });
 }
-// 32 codes in -128..127, one byte each: lo's, then hi's.
+// 32 codes in -128..127, one byte each: lo's, then hi's. What is outside becomes any code.
 INLINE void StoreCodes(int8_t* p, I32x16 lo, I32x16 hi) {
   for (int i = 0; i < 16; ++i) {
     p[i] = static_cast<int8_t>(lo.v[i]);

@@ -1,4 +1,5 @@
 // add, gated, quantize and round: ops without sums across a row.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -46,12 +47,12 @@ std::vector<Type> InferQuantize(const InferContext& c) {
   return {Type{DType::A8, c.operand(0).dims, Layout::Rows, -1}};
 }
 
-// One block of 32. |x * inverse| <= 127.5 for finite x; what is beyond comes from an element that isn't finite and
-// gives code 0.
+// One block of 32. |x * inverse| <= 127.5 for finite x; what is beyond comes from an element that isn't finite, of
+// which d tells, and gives code 0.
 void QuantizeBlock(const float* x, const ActivationRow& out, int64_t block) {
-  float largest = 0;
-  for (int k = 0; k < 32; ++k) largest = std::fabs(x[k]) > largest ? std::fabs(x[k]) : largest;
-  if (!(largest > math::kQuantizeFlush)) largest = 0;
+  uint32_t bits = 0;  // of the largest magnitude: they order as the values do, infinity above, NaNs above that
+  for (int k = 0; k < 32; ++k) bits = std::max(bits, math::ToBits(x[k]) & 0x7fffffffU);
+  const float largest = bits > math::ToBits(math::kQuantizeFlush) ? math::FromBits(bits) : 0.0F;
   const float d = largest * math::kInv127;
   const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
   int32_t sum = 0;

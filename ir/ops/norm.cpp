@@ -1,5 +1,6 @@
 // rms_norm and add_rms_norm. Sums run in 16 lanes and a fixed tree (ir/README.md, Numerics).
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ir/ops/common.h"
@@ -40,7 +41,8 @@ void NormRow(const float* x, const float* gain, int64_t d, float eps, float* y) 
   float lane[math::kLanes] = {};
   for (int64_t i = 0; i < d; ++i) lane[i % math::kLanes] = std::fma(x[i], x[i], lane[i % math::kLanes]);
   const float mean = math::Tree16(lane) / static_cast<float>(d);
-  const float r = 1.0F / std::sqrt(mean + eps);
+  const float scale = 1.0F / std::sqrt(mean + eps);
+  const float r = scale > 0 ? scale : std::numeric_limits<float>::quiet_NaN();  // a sum that overflows would give zeros
   for (int64_t i = 0; i < d; ++i) y[i] = (x[i] * r) * gain[i];
 }
 

@@ -65,6 +65,9 @@ class Reproducible(CliTest):
             name = option.split()[0]
             late.write_text(re.sub(name + r" = \w+", option, ir.read_text(), count=1))
             self.fails(1, LLMC, "compile", MODEL, "--from", late, "-o", self.folder / "x.plan", says=name)
+        for numerics in ("numerics = 1, ", ""):
+            late.write_text(ir.read_text().replace("numerics = 2, ", numerics))
+            self.fails(1, LLMC, "compile", MODEL, "--from", late, "-o", self.folder / "x.plan", says=["late.ir:1", "numerics", "version 2"])
         for after in ("", "after = [1], "):
             ir.write_text("module @m {" + after + "context = 4}\n")
             self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", self.folder / "x.plan", says=["import.ir:1", "after"])
@@ -135,7 +138,7 @@ class Printing(CliTest):
         self.assertIn("phase        decode 1..1 rows", self.ok(LLMC, "inspect", plan).stdout)
         self.assertRegex(self.ok(LLMC, "inspect", plan).stdout, r"\nbuild        llmc \S+, LLVM 19\S*, kernels x86-64-v3 [0-9a-f]{16}, presets [0-9a-f]{16}\n")
         self.assertIn('phase decode 1 1\n  step code "decode"\n', self.ok(LLMC, "inspect", plan, "--steps").stdout)
-        self.assertIn("\noptions      after = import, numerics = 1, context = 512, kv_type = f16, activations = f32, chunk = 256\n", self.ok(LLMC, "inspect", plan).stdout)
+        self.assertIn("\noptions      after = import, numerics = 2, context = 512, kv_type = f16, activations = f32, chunk = 256\n", self.ok(LLMC, "inspect", plan).stdout)
         self.ok(LLMC, "inspect", plan, "--verify")
         self.assertIn("after = plan-memory", self.ok(LLMC, "inspect", plan, "--ir").stdout)
         self.assertIn("after = import", self.ok(LLMC, "inspect", plan, "--ir", "import").stdout)

@@ -6,7 +6,7 @@ if(LLMC_LLVM AND NOT LLMC_LOADER_ONLY AND TARGET llmc_passes AND TARGET llmc_bac
 endif()
 # Each op by each backend that is built in.
 if(NOT LLMC_LOADER_ONLY AND TARGET llmc_passes AND TARGET llmc_backends)
-  add_executable(op_suite_test tests/e2e/op_suite_test.cpp tests/e2e/auto_test.cpp tests/e2e/self_test_test.cpp tests/e2e/tiny.cpp tools/pass_context.cpp)
+  add_executable(op_suite_test tests/e2e/op_suite_test.cpp tests/e2e/nonfinite_test.cpp tests/e2e/op_cases.cpp tests/e2e/auto_test.cpp tests/e2e/self_test_test.cpp tests/e2e/tiny.cpp tools/pass_context.cpp)
   target_link_libraries(op_suite_test PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
   add_test(NAME op_suite COMMAND op_suite_test)
   if(TARGET llmc_onednn)

@@ -73,8 +73,10 @@ void CheckAttention(const Case& c, uint32_t seed) {
   World world;
   world.pos = static_cast<uint32_t>(c.pos);
   const size_t elements = Count((c.slots + 15) / 16 * 16) * row;
-  // Slots without a visible key hold anything finite.
-  std::vector<float> full[2] = {std::vector<float>(elements, 3e4f), std::vector<float>(elements, -3e4f)};
+  // Slots without a visible key hold anything.
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> full[2] = {std::vector<float>(elements, seed % 2 ? kInf : std::numeric_limits<float>::quiet_NaN()),
+                                std::vector<float>(elements, seed % 2 ? -kInf : 3e4f)};
   for (int64_t p = std::max<int64_t>(0, end - c.slots); p < end; ++p) {
     for (int64_t h = 0; h < c.kv_heads; ++h) {
       for (int64_t d = 0; d < c.dim; ++d) {

@@ -164,6 +164,40 @@ TEST(Rows, Quantize) {
   }
 }
 
+// A block with a value that isn't finite has such a d, wherever the value stands; the others are as ever.
+TEST(Rows, QuantizeWhatIsNotFinite) {
+  std::mt19937 random(5);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const int64_t dim = 96;
+  const std::vector<float> plain = RandomFloats(Count(dim), random, 3.0f);
+  const Quantized expected = Quantize(plain.data(), dim);
+  for (size_t at = 0; at < plain.size(); ++at) {
+    for (float value :
+         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInf, -kInf}) {
+      std::vector<float> x = plain;
+      x[at] = value;
+      for (const KernelEntry* table : {NativeKernels(), EmulatedKernels()}) {
+        World world;
+        const Place out = world.Reserve(kShared, x.size() * 4);
+        Call call("quantize", 1);
+        call.Operand("x", world.Put(kShared, x)).Operand("out", out).Constant("dim", dim).Divide(kAll, 1);
+        call.Run(table, world, 1);
+        const auto bytes = world.Read<uint8_t>(out, expected.bytes.size());
+        for (size_t block = 0; block < 3; ++block) {
+          float d;
+          std::memcpy(&d, &bytes[96 + 4 * block], 4);
+          if (block == at / 32) {
+            EXPECT_FALSE(std::isfinite(d)) << at << " " << value;
+          } else {
+            EXPECT_EQ(d, expected.d[block]);
+            EXPECT_EQ(std::memcmp(&bytes[32 * block], &expected.bytes[32 * block], 32), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Ties of both parities, subnormals, the border to infinity, infinities and NaNs, with both signs.
 std::vector<float> Bf16Edges() {
   std::vector<float> edges;

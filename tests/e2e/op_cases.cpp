@@ -1,0 +1,152 @@
+#include "tests/e2e/op_cases.h"
+
+#include <span>
+#include <string_view>
+
+#include "ir/interpreter.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tools/pass_context.h"
+
+namespace llmc {
+namespace {
+
+std::string Rows(int64_t n) { return "f32[S, " + std::to_string(n) + "]"; }
+std::string Shape(int64_t n, int64_t k) { return "[" + std::to_string(n) + ", " + std::to_string(k) + "]"; }
+
+void AddLinears(std::vector<OpCase>& cases) {
+  for (const char* type : {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}) {
+    for (const std::string activations : {"f32", "q8", "bf16"}) {
+      const bool block = std::string_view(type).starts_with("q");
+      if ((activations == "q8" && !block) || (activations == "bf16" && std::string_view(type) != "bf16")) continue;
+      for (const int64_t n : {int64_t{64}, int64_t{activations == "q8" ? 96 : 100}}) {
+        const std::string w = std::string("weight $w : ") + type + Shape(n, kOpWidth) + "\n";
+        const std::string suffix = std::string("_") + type + "_" + activations;
+        if (n == kOpWidth) {
+          cases.push_back({"linear" + suffix, w, "%y = linear %x, $w : " + Rows(n) + "\n", activations});
+          cases.push_back({"residual" + suffix, w,
+                           "%p = linear %x, $w : " + Rows(n) + "\n%y = add %x, %p : " + Rows(n) + "\n", activations});
+        } else {
+          cases.push_back({"odd_bias" + suffix, w + "weight $bias : f32[" + std::to_string(n) + "]\n",
+                           "%y = linear %x, $w, $bias : " + Rows(n) + "\n", activations, "f32", n});
+          cases.push_back({"gated" + suffix,
+                           std::string("weight $g : ") + type + Shape(n, kOpWidth) + "\n" + "weight $u : " + type +
+                               Shape(n, kOpWidth) + "\n",
+                           "%p = linear %x, $g : " + Rows(n) + "\n%q = linear %x, $u : " + Rows(n) +
+                               "\n%y = gated %p, %q : " + Rows(n) + "\n",
+                           activations, "f32", n});
+        }
+      }
+    }
+    cases.push_back(
+        {std::string("embed_") + type, std::string("weight $table : ") + type + Shape(50, kOpWidth) + "\n",
+         "%t = embed $table, %tokens : " + Rows(kOpWidth) + "\n%y = add %x, %t : " + Rows(kOpWidth) + "\n"});
+  }
+}
+
+void AddRowOps(std::vector<OpCase>& cases) {
+  const std::string gain = "weight $gain : f32[64]\n";
+  cases.push_back({"rms_norm", gain, "%y = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n"});
+  cases.push_back({"add_rms_norm", gain,
+                   "%n = rms_norm %x, $gain {eps = 1e-06} : f32[S, 64]\n%s = add %x, %n : f32[S, 64]\n"
+                   "%y = rms_norm %s, $gain {eps = 1e-05} : f32[S, 64]\n"});
+  cases.push_back(
+      {"gated_alone", gain, "%n = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n%y = gated %x, %n : f32[S, 64]\n"});
+  cases.push_back({"round", "", "%r = round %x {to = bf16} : f32[S, 64]\n%y = add %x, %r : f32[S, 64]\n"});
+  cases.push_back({"head_norm", "weight $gain : f32[16]\n",
+                   "%h = reshape %x {to = [S, 4, 16]} : f32[S, 4, 16]\n"
+                   "%n = rms_norm %h, $gain {eps = 1e-05} : f32[S, 4, 16]\n"
+                   "%f = reshape %n {to = [S, 64]} : f32[S, 64]\n%y = add %f, %x : f32[S, 64]\n"});
+  for (const char* pairs : {"half", "interleaved"}) {
+    cases.push_back(
+        {std::string("rope_") + pairs, "const $rope : f32[96, 8] = rope_table {theta = 10000.0}\n",
+         "%h = reshape %x {to = [S, 4, 16]} : f32[S, 4, 16]\n%r = rope %h, $rope, %pos {pairs = " + std::string(pairs) +
+             "} : f32[S, 4, 16]\n"
+             "%f = reshape %r {to = [S, 64]} : f32[S, 64]\n%y = add %f, %x : f32[S, 64]\n"});
+  }
+}
+
+void AddAttention(std::vector<OpCase>& cases) {
+  for (const bool many : {false, true}) {  // kv heads: attention by groups of keys, or by heads
+    for (const char* kv_type : {"f32", "f16"}) {
+      for (const int window : {0, 7}) {
+        const int heads = many ? 8 : 4, kv_heads = many ? 8 : 2, dim = kOpWidth / heads;
+        const std::string h = std::to_string(heads), kv = std::to_string(kv_heads), d = std::to_string(dim);
+        const std::string none = window == 0 ? "none" : std::to_string(window);
+        const std::string limit = window == 0 ? "" : ", window = " + none;
+        std::string globals = "weight $wkv : f32" + Shape(kv_heads * dim, kOpWidth) + "\n";
+        for (const char* name : {"k", "v"})
+          globals += std::string("state $") + name + " : " + kv_type + "[96, " + kv + ", " + d +
+                     "] {kind = kv, window = " + none + "}\n";
+        const std::string shape = "[S, " + kv + ", " + d + "]";
+        cases.push_back(
+            {std::string(many ? "attention_heads_" : "attention_groups_") + kv_type + (window > 0 ? "_window" : ""),
+             globals,
+             "%kv = linear %x, $wkv : " + Rows(kv_heads * dim) + "\n%kh = reshape %kv {to = " + shape + "} : f32" +
+                 shape + "\n%q = reshape %x {to = [S, " + h + ", " + d + "]} : f32[S, " + h + ", " + d +
+                 "]\n%ck = kv_append $k, %kh, %pos : $k\n%cv = kv_append $v, %kh, %pos : $v\n" +
+                 "%a = attention %q, %ck, %cv, %pos {scale = 0.25" + limit + "} : f32[S, " + h + ", " + d +
+                 "]\n%f = reshape %a {to = [S, 64]} : f32[S, 64]\n%y = add %f, %x : f32[S, 64]\n",
+             "f32", kv_type});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> OpCases() {
+  std::vector<OpCase> cases;
+  AddRowOps(cases);
+  AddLinears(cases);
+  AddAttention(cases);
+  return cases;
+}
+
+Module ImportOp(const OpCase& c) {
+  Module module = Parse("module @op {after = import, numerics = 2, context = 96, kv_type = " + c.kv_type +
+                            ", activations = " + c.activations + ", chunk = 40}\ndim S = 1..96\n" +
+                            "weight $embed : f32[50, 64]\nweight $head : " + (c.activations == "q8" ? "q8_0" : "f32") +
+                            Shape(kOpWidth, c.width) + "\n" + c.globals +
+                            "func @forward(%tokens: i32[S], %pos: i32[], %total: i32[]) {\n"
+                            "%x = embed $embed, %tokens : f32[S, 64]\n" +
+                            c.body + "%logits = linear %y, $head : f32[S, 64]\nreturn %logits\n}\n",
+                        c.name);
+  Verify(module, c.name);
+  return module;
+}
+
+std::vector<float> OracleRows(Module module, const WeightSource& weights, const std::vector<int32_t>& tokens) {
+  PipelineOptions options;
+  options.passes = {"specialize-phases", "quantize-activations"};
+  RunPipeline(module, {}, options);
+  std::vector<float> expected;
+  Interpreter interpreter(module, weights);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<float> row = interpreter.Run("decode", std::span(tokens).subspan(i, 1), static_cast<int64_t>(i),
+                                                   static_cast<int64_t>(i + 1));
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  return expected;
+}
+
+std::vector<float> AsRunAll(const std::vector<float>& rows, size_t tokens) {
+  const size_t width = rows.size() / tokens;
+  std::vector<float> all(rows.end() - static_cast<std::ptrdiff_t>(4 * width), rows.end());
+  all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+std::vector<float> RunAll(const Executable& executable, const std::vector<int32_t>& tokens, uint32_t threads) {
+  Session session(executable, {.threads = threads, .context = 0, .chunk = 0, .adapt = false});
+  std::vector<float> rows;
+  const auto keep = [&](std::span<const float> row) { rows.insert(rows.end(), row.begin(), row.end()); };
+  const size_t prompt = tokens.size() - 3;
+  keep(session.Prefill(std::span(tokens).first(prompt)));
+  for (size_t i = prompt; i < tokens.size(); ++i) keep(session.Decode(tokens[i]));
+  session.Reset();
+  session.Score(tokens, keep);
+  return rows;
+}
+
+}  // namespace llmc
