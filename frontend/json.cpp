@@ -36,13 +36,17 @@ struct JsonTree {
   std::string pool;
   std::vector<JsonNode> nodes;
 
+  std::vector<size_t> lines = {};  // where each line begins; ascending, so that a place costs a search
+
+  void SetText(std::string t) {
+    text = std::move(t);
+    lines = {0};
+    for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) lines.push_back(at + 1);
+  }
   Place At(size_t pos) const {
     pos = std::min(pos, text.size());
-    auto head = std::string_view(text).substr(0, pos);
-    size_t line = static_cast<size_t>(std::count(head.begin(), head.end(), '\n')) + 1;
-    size_t start = head.rfind('\n');
-    size_t column = start == std::string_view::npos ? pos + 1 : pos - start;
-    return {file, fmt::format("{}:{}", line, column)};
+    const auto line = std::upper_bound(lines.begin(), lines.end(), pos) - lines.begin();
+    return {file, fmt::format("{}:{}", line, pos - lines[static_cast<size_t>(line - 1)] + 1)};
   }
 };
 
@@ -193,7 +197,7 @@ Json ParseJson(std::string text, const std::string& file, const JsonLimits& limi
   }
   auto tree = std::make_shared<JsonTree>();
   tree->file = file;
-  tree->text = std::move(text);
+  tree->SetText(std::move(text));
   Builder builder(*tree, limits);
   const char* begin = tree->text.data();
   bool ok = nlohmann::json::sax_parse(begin, begin + tree->text.size(), &builder);

@@ -1,3 +1,4 @@
+// The cases of the op suite: one module an op, with operands of every kind that its record allows.
 #include "tests/e2e/op_cases.h"
 
 #include <span>

@@ -78,10 +78,10 @@ TEST(Recipes, RowsInRuns) {
   Attrs attrs;
   for (const auto& [name, value] : {std::pair{"begin", 2}, {"count", 3}, {"every", 5}, {"times", 4}})
     attrs.Set(name, int64_t{value});
-  for (const DType dtype : kWeightTypes) {
+  for (const DType dtype : test::WeightTypes()) {
     Module module;
-    const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(dtype, {Dim(20), Dim(64)}));
-    const int cut = AddConst(module, "cut", Rows(dtype, {Dim(12), Dim(64)}), RecipeKind::Rows, {w}, attrs);
+    const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(dtype, {Dim(20), Dim(256)}));
+    const int cut = AddConst(module, "cut", Rows(dtype, {Dim(12), Dim(256)}), RecipeKind::Rows, {w}, attrs);
     const std::vector<std::byte> whole = ReadWhole(module, *source, w);
     const auto row = static_cast<std::ptrdiff_t>(StoredRowBytes(module.globals[0].type));
     std::vector<std::byte> expected;

@@ -25,7 +25,7 @@ class PlanWeights : public WeightSource {
     const auto size = static_cast<uint64_t>((last - begin) * row);
     const uint64_t at = static_cast<uint64_t>(*weight.offset + begin * row);
     if (section_ == nullptr || at > section_->size || size > section_->size - at)
-      Fail(DiagKind::BadPlan, {plan_.name(), ""}, fmt::format("${} lies outside the weights", ToText(weight.name)));
+      Fail(DiagKind::FileError, {plan_.name(), ""}, fmt::format("${} lies outside the weights", ToText(weight.name)));
     for (uint64_t done = 0; done < size;) {
       const ssize_t n = pread(plan_.fd(), out + done, size - done, static_cast<off_t>(section_->offset + at + done));
       if (n < 0 && errno == EINTR) continue;

@@ -78,7 +78,7 @@ std::vector<int> LayersOf(const Module& module) {
 
 std::vector<int> RepresentativeLayers(const Module& module) {
   const Func* func = module.FindFunc("forward");
-  if (func == nullptr) Fail(DiagKind::InvalidModule, {}, "layers are taken from @forward, which the module lacks");
+  if (func == nullptr) Fail(DiagKind::Unsupported, {}, "layers are taken from @forward, which the module lacks");
   // A layer's text without its number: types and attributes of its ops and of the globals that they read.
   std::map<int, std::string> texts;
   const std::vector<int> layers = LayersOf(module);
@@ -121,7 +121,7 @@ Module KeepLayers(const Module& module, const std::vector<int>& keep) {
   Func* func = out.FindFunc("forward");
   const std::vector<int> layers = LayersOf(module);
   if (func == nullptr || layers.empty())
-    Fail(DiagKind::InvalidModule, {}, "layers are taken out of @forward, which the module lacks");
+    Fail(DiagKind::Unsupported, {}, "layers are taken out of @forward, which the module lacks");
   const int first = layers.front();
   std::map<ValueId, ValueId> entered;  // by what a dropped layer left
   for (int layer : layers) {
@@ -131,7 +131,7 @@ Module KeepLayers(const Module& module, const std::vector<int>& keep) {
     if (const auto dropped = entered.find(in); dropped != entered.end()) in = dropped->second;
     entered[left] = in;
     if (in < 0 || left < 0)
-      Fail(DiagKind::InvalidModule, {},
+      Fail(DiagKind::Unsupported, {},
            fmt::format("layer {} has no streams %b{}.x and %b{}.x", layer, layer, layer + 1));
     std::erase_if(func->ops, [&](const Op& op) { return LayerOfOp(*func, op, first) == layer; });
     ReplaceUses(*func, left, Operand::Local(in));
