@@ -10,8 +10,8 @@
 
 #include "frontend/json.h"
 #include "frontend/tokenizer.h"
-#include "frontend/tokenizer_bpe.h"
-#include "frontend/tokenizer_choices.h"
+#include "frontend/tokenizer_families.h"
+#include "frontend/tokenizer_source.h"
 
 namespace llmc {
 namespace {
@@ -72,8 +72,8 @@ LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& in, const std::string& 
     FailUnsupportedTokenizer(at("model"), in.model.empty() ? "a file without tokenizer.ggml.model"
                                                            : fmt::format("the model {}{}", in.model, kind));
   }
-  const GgufPre* pre = FindGgufPre(in.pre);
-  if (pre == nullptr) {
+  GgufFamily family;
+  if (!FindGgufFamily(in.pre, family)) {
     FailUnsupportedTokenizer(at("pre"), in.pre.empty() ? "a BPE model without tokenizer.ggml.pre"
                                                        : fmt::format("the pre-tokenizer {}", JsonQuote(in.pre)));
   }
@@ -84,12 +84,13 @@ LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& in, const std::string& 
   }
   if (in.add_eos.value_or(false)) FailUnsupportedTokenizer(at("add_eos_token"), "add_eos_token");
 
-  BpeSource source;
+  TokenizerSource source;
   source.file = file;
   source.vocab_rows = vocab_rows;
-  source.steps = pre->steps;
-  source.nfc = pre->nfc;
-  source.ignore_merges = pre->ignore_merges;
+  source.normalizers = std::move(family.normalizers);
+  source.cuts = std::move(family.cuts);
+  source.ignore_merges = family.ignore_merges;
+  source.decode.bytes = true;
   LoweredTokenizer out;
   auto stop = [&](int64_t id) { out.stop_ids.push_back(static_cast<int32_t>(id)); };
   for (size_t i = 0; i < in.tokens.size(); ++i) {
@@ -99,7 +100,7 @@ LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& in, const std::string& 
     if (std::find(kTurnEnds.begin(), kTurnEnds.end(), in.tokens[i]) != kTurnEnds.end()) stop(id);
     source.vocabulary.emplace_back(in.tokens[i], id);
     if (type == kControl || type == kUserDefined)
-      source.added.push_back({in.tokens[i], id, type == kControl ? kAddedSpecial : 0, false});
+      source.added.push_back({std::string(in.tokens[i]), id, type == kControl ? kAddedSpecial : 0, false});
   }
   for (size_t rank = 0; rank < in.merges.size(); ++rank) {
     const size_t space = in.merges[rank].find(' ');
@@ -122,12 +123,13 @@ LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& in, const std::string& 
   source.eos = checked(in.eos_id, "eos_token_id");
   if (source.eos >= 0) stop(source.eos);
   if (const int64_t eot = checked(in.eot_id, "eot_token_id"); eot >= 0) stop(eot);
-  source.add_bos = in.add_bos.value_or(pre->add_bos) && source.bos >= 0;
+  const bool add_bos = in.add_bos.value_or(family.add_bos) && source.bos >= 0;
+  if (add_bos) AddBosToTemplates(source);
   std::sort(out.stop_ids.begin(), out.stop_ids.end());
   out.stop_ids.erase(std::unique(out.stop_ids.begin(), out.stop_ids.end()), out.stop_ids.end());
-  out.section = LowerBpe(source);
+  out.section = LowerTokenizer(source);
   if (source.bos >= 0) out.bos_id = static_cast<int32_t>(source.bos);
-  out.add_bos = source.add_bos;
+  out.add_bos = add_bos;
   return out;
 }
 

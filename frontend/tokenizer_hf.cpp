@@ -1,18 +1,22 @@
-// tokenizer.json: the BPE model and added tokens; BOS and stop ids from the files around it.
+// tokenizer.json: the model, the stages around it, added tokens; what tokenizer_config.json adds to it.
+//
+// As transformers' AutoTokenizer: the post-processor alone decides about BOS and EOS, so add_bos_token and
+// add_eos_token of tokenizer_config.json have no effect beside a tokenizer.json.
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "frontend/file.h"
 #include "frontend/json.h"
 #include "frontend/tokenizer.h"
-#include "frontend/tokenizer_bpe.h"
-#include "frontend/tokenizer_choices.h"
+#include "frontend/tokenizer_source.h"
+#include "frontend/tokenizer_steps.h"
 
 namespace llmc {
 namespace {
 
-// Byte-level vocabularies have up to 200,000 tokens and 450,000 merges, which may be three values each, in up to 30 MB.
+// Vocabularies have up to 260,000 tokens and 600,000 merges, which may be three values each, in up to 35 MB.
 constexpr JsonLimits kTokenizerLimits = {.max_bytes = uint64_t{64} << 20, .max_values = uint64_t{1} << 21};
 
 Json ParseObject(const NamedText& file, const JsonLimits& limits) {
@@ -23,17 +27,28 @@ Json ParseObject(const NamedText& file, const JsonLimits& limits) {
 }
 
 // Refuses a value that isn't absent, null, false, "" or 0.
-void RefuseSet(const Json& model, std::string_view key, std::string_view why) {
+void RefuseSet(const Json& model, std::string_view key) {
   const Json value = FindValue(model, key);
   if (!value || (value.is(JsonKind::Bool) && !value.AsBool()) ||
       (value.is(JsonKind::String) && value.AsString().empty()) ||
       ((value.is(JsonKind::Int) || value.is(JsonKind::Float)) && value.AsDouble() == 0)) {
     return;
   }
-  FailUnsupportedTokenizer(value.place(), fmt::format("BPE with {} = {}{}", key, value.source().substr(0, 40), why));
+  FailUnsupportedTokenizer(value.place(), fmt::format("a model with {} = {}", key, value.source().substr(0, 40)));
 }
 
-void ReadMerges(const Json& merges, BpeSource& out) {
+bool Flag(const Json& model, std::string_view key) {
+  const Json value = FindValue(model, key);
+  return value && value.AsBool();
+}
+
+Json Wanted(const Json& model, std::string_view key) {
+  const Json value = FindValue(model, key);
+  if (!value) Fail(DiagKind::MissingKey, model.place(), "tokenizer: the model needs \"" + std::string(key) + "\"");
+  return value;
+}
+
+void ReadMerges(const Json& merges, TokenizerSource& out) {
   const std::vector<Json> items = merges.items();
   out.merges.reserve(items.size());
   for (const Json& merge : items) {
@@ -54,41 +69,83 @@ void ReadMerges(const Json& merges, BpeSource& out) {
   }
 }
 
-void ReadModel(const Json& root, BpeSource& out) {
-  const Json model = FindValue(root, "model");
-  if (!model) Fail(DiagKind::MissingKey, root.place(), "tokenizer: \"model\" is missing");
-  const Json type = FindValue(model, "type");
-  const Json merges = FindValue(model, "merges");
-  if (type && type.AsString() != "BPE") {
-    FailUnsupportedTokenizer(type.place(), fmt::format("the model {}{}", type.AsString(),
-                                                       type.AsString() == "Unigram" ? " (SentencePiece)" : ""));
-  }
-  const Json vocabulary = FindValue(model, "vocab");
-  if (!vocabulary || !merges)
-    Fail(DiagKind::MissingKey, model.place(), "tokenizer: a BPE model needs \"vocab\" and \"merges\"");
-  RefuseSet(model, "byte_fallback", " (SentencePiece)");
-  RefuseSet(model, "dropout", "");
-  RefuseSet(model, "continuing_subword_prefix", "");
-  RefuseSet(model, "end_of_word_suffix", "");
-  auto flag = [&](std::string_view key) {
-    const Json value = FindValue(model, key);
-    return value && value.AsBool();
-  };
-  out.fuse_unk = flag("fuse_unk");
-  out.ignore_merges = flag("ignore_merges");
-  for (const auto& [text, id] : vocabulary.members()) out.vocabulary.emplace_back(text, id.AsInt());
+void ReadUnkByName(const Json& model, TokenizerSource& out) {
+  const Json unk = FindValue(model, "unk_token");
+  if (!unk) return;
+  const auto found = std::find_if(out.vocabulary.begin(), out.vocabulary.end(),
+                                  [&](const auto& t) { return t.first == unk.AsString(); });
+  if (found == out.vocabulary.end())
+    Fail(DiagKind::BadValue, unk.place(),
+         fmt::format("tokenizer: unk_token {} isn't in the vocabulary", JsonQuote(unk.AsString())));
+  out.unk = found->second;
+}
+
+void ReadBpe(const Json& model, TokenizerSource& out) {
+  const Json merges = Wanted(model, "merges");
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) RefuseSet(model, key);
+  out.model = TokenizerModel::CharBpe;
+  out.fuse_unk = Flag(model, "fuse_unk");
+  out.ignore_merges = Flag(model, "ignore_merges");
+  out.byte_fallback = Flag(model, "byte_fallback");
+  for (const auto& [text, id] : Wanted(model, "vocab").members()) out.vocabulary.emplace_back(text, id.AsInt());
   ReadMerges(merges, out);
-  if (const Json unk = FindValue(model, "unk_token")) {
-    const auto found = std::find_if(out.vocabulary.begin(), out.vocabulary.end(),
-                                    [&](const auto& t) { return t.first == unk.AsString(); });
-    if (found == out.vocabulary.end())
-      Fail(DiagKind::BadValue, unk.place(),
-           fmt::format("tokenizer: unk_token {} isn't in the vocabulary", JsonQuote(unk.AsString())));
-    out.unk = found->second;
+  ReadUnkByName(model, out);
+}
+
+void ReadUnigram(const Json& model, TokenizerSource& out) {
+  out.model = TokenizerModel::Unigram;
+  out.byte_fallback = Flag(model, "byte_fallback");
+  for (const Json& item : Wanted(model, "vocab").items()) {
+    const std::vector<Json> pair = item.items();
+    if (pair.size() != 2)
+      Fail(DiagKind::BadValue, item.place(), fmt::format("tokenizer: a token has two parts, found {}", pair.size()));
+    out.vocabulary.emplace_back(pair[0].AsString(), static_cast<int64_t>(out.vocabulary.size()));
+    out.scores.push_back(pair[1].AsDouble());
+  }
+  const Json unk = FindValue(model, "unk_id");
+  if (!unk) FailUnsupportedTokenizer(model.place(), "a Unigram model without unk_id");
+  out.unk = unk.AsInt();
+  if (out.unk < 0 || out.unk >= static_cast<int64_t>(out.vocabulary.size())) {
+    Fail(DiagKind::BadValue, unk.place(),
+         fmt::format("tokenizer: unk_id {} is outside the vocabulary of {}", out.unk, out.vocabulary.size()));
   }
 }
 
-void ReadAdded(const Json& root, BpeSource& out) {
+void ReadWordPiece(const Json& model, TokenizerSource& out) {
+  out.model = TokenizerModel::WordPiece;
+  for (const auto& [text, id] : Wanted(model, "vocab").members()) out.vocabulary.emplace_back(text, id.AsInt());
+  Wanted(model, "unk_token");
+  ReadUnkByName(model, out);
+  const Json prefix = FindValue(model, "continuing_subword_prefix");
+  out.continuing_prefix = prefix ? prefix.AsString() : "##";
+  const Json most = FindValue(model, "max_input_chars_per_word");
+  const int64_t chars = most ? most.AsInt() : 100;
+  if (chars < 0 || chars > 1 << 20)
+    Fail(DiagKind::BadValue, most.place(), fmt::format("tokenizer: {} characters in a word", chars));
+  out.max_word_chars = static_cast<uint32_t>(chars);
+}
+
+void ReadModel(const Json& root, TokenizerSource& out) {
+  const Json model = FindValue(root, "model");
+  if (!model) Fail(DiagKind::MissingKey, root.place(), "tokenizer: \"model\" is missing");
+  const Json type = FindValue(model, "type");
+  const std::string_view name = type                            ? type.AsString()
+                                : FindValue(model, "merges")    ? "BPE"
+                                : FindValue(model, "unk_id")    ? "Unigram"
+                                : FindValue(model, "unk_token") ? "WordPiece"
+                                                                : "BPE";
+  if (name == "BPE") {
+    ReadBpe(model, out);
+  } else if (name == "Unigram") {
+    ReadUnigram(model, out);
+  } else if (name == "WordPiece") {
+    ReadWordPiece(model, out);
+  } else {
+    FailUnsupportedTokenizer(type.place(), fmt::format("the model {}", name));
+  }
+}
+
+void ReadAdded(const Json& root, TokenizerSource& out) {
   const Json list = FindValue(root, "added_tokens");
   if (!list) return;
   for (const Json& item : list.items()) {
@@ -104,12 +161,12 @@ void ReadAdded(const Json& root, BpeSource& out) {
     const uint32_t flags = (special ? kAddedSpecial : 0) | (flag("lstrip", false) ? kAddedStripLeft : 0) |
                            (flag("rstrip", false) ? kAddedStripRight : 0) |
                            (flag("single_word", false) ? kAddedSingleWord : 0);
-    out.added.push_back({content.AsString(), id.AsInt(), flags, flag("normalized", !special)});
+    out.added.push_back({std::string(content.AsString()), id.AsInt(), flags, flag("normalized", !special)});
   }
 }
 
-int64_t FindId(const BpeSource& source, std::string_view text) {
-  for (const BpeAddedToken& token : source.added) {
+int64_t FindId(const TokenizerSource& source, std::string_view text) {
+  for (const SourceAddedToken& token : source.added) {
     if (token.content == text) return token.id;
   }
   for (const auto& [token, id] : source.vocabulary) {
@@ -120,28 +177,30 @@ int64_t FindId(const BpeSource& source, std::string_view text) {
 
 // A token that tokenizer_config names, as text or as an object with "content"; -1 when it names none, or one that isn't
 // there.
-int64_t NamedToken(const Json& config, std::string_view key, const BpeSource& source) {
+int64_t NamedToken(const Json& config, std::string_view key, const TokenizerSource& source) {
   Json value = config ? FindValue(config, key) : Json();
   if (value && value.is(JsonKind::Object)) value = FindValue(value, "content");
   return value ? FindId(source, value.AsString()) : -1;
 }
 
-void ReadBos(const Json& root, const Json& config, BpeSource& out) {
-  out.bos = NamedToken(config, "bos_token", out);
-  if (const std::optional<int64_t> bos = HfTemplateBos(root)) {
-    out.bos = *bos;
-    out.add_bos = true;
+// The pre-tokenizer decides whether the vocabulary is one of bytes.
+void ReadStages(const Json& root, TokenizerSource& out) {
+  ReadHfNormalizer(root, out);
+  const bool bytes = ReadHfPreTokenizer(root, out);
+  ReadHfPostProcessor(root, out);
+  ReadHfDecoder(root, out);
+  const Json place = FindValue(root, "pre_tokenizer") ? FindValue(root, "pre_tokenizer") : root;
+  if (bytes) {
+    if (out.model != TokenizerModel::CharBpe)
+      FailUnsupportedTokenizer(place.place(), "ByteLevel with a model other than BPE");
+    if (out.byte_fallback) FailUnsupportedTokenizer(place.place(), "ByteLevel with byte_fallback");
+    out.model = TokenizerModel::ByteBpe;
   }
-  const Json add_bos = config ? FindValue(config, "add_bos_token") : Json();
-  if (add_bos) {
-    out.add_bos = add_bos.AsBool() && FindValue(config, "bos_token");
-    if (out.add_bos && out.bos < 0) {
-      Fail(DiagKind::BadValue, add_bos.place(),
-           "tokenizer: add_bos_token is true, but bos_token is no token of the vocabulary");
-    }
+  if (bytes != out.decode.bytes) {
+    const Json decoder = FindValue(root, "decoder");
+    FailUnsupportedTokenizer((decoder ? decoder : root).place(),
+                             bytes ? "ByteLevel without a ByteLevel decoder" : "a ByteLevel decoder without ByteLevel");
   }
-  const Json add_eos = config ? FindValue(config, "add_eos_token") : Json();
-  if (add_eos && add_eos.AsBool()) FailUnsupportedTokenizer(add_eos.place(), "add_eos_token");
 }
 
 }  // namespace
@@ -149,21 +208,21 @@ void ReadBos(const Json& root, const Json& config, BpeSource& out) {
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows) {
   const Json root = ParseObject(files.tokenizer, kTokenizerLimits);
   const Json config = files.config.text.empty() ? Json() : ParseObject(files.config, {});
-  BpeSource source;
+  TokenizerSource source;
   source.file = files.tokenizer.name;
   source.vocab_rows = vocab_rows;
   ReadModel(root, source);
-  source.nfc = HfIsNfc(root);
-  source.steps = HfSteps(root);
-  CheckHfDecoder(root);
+  ReadStages(root, source);
   ReadAdded(root, source);
-  ReadBos(root, config, source);
+  source.bos = NamedToken(config, "bos_token", source);
   source.eos = NamedToken(config, "eos_token", source);
+  // Without a configuration the token in front of a text is BOS.
+  if (source.bos < 0 && !source.single.empty() && source.single[0].id >= 0) source.bos = source.single[0].id;
 
   LoweredTokenizer out;
-  out.section = LowerBpe(source);
+  out.section = LowerTokenizer(source);
   if (source.bos >= 0) out.bos_id = static_cast<int32_t>(source.bos);
-  out.add_bos = source.add_bos;
+  out.add_bos = source.bos >= 0 && !source.single.empty() && source.single[0].id == source.bos;
   if (source.eos >= 0) out.stop_ids.push_back(static_cast<int32_t>(source.eos));
   return out;
 }

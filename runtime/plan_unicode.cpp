@@ -1,14 +1,13 @@
-// UTF-8 and NFC over a plan's tables.
+// UTF-8 and normal forms over a plan's tables.
 //
-// NFC follows Unicode Standard Annex 15: full canonical decomposition, stable sort of each run of marks by combining
-// class, then composition of each mark with the last starter unless a mark of the same or a higher class stands
-// between. Hangul syllables are computed (Unicode Standard 3.12).
+// Normal forms follow Unicode Standard Annex 15: full decomposition, stable sort of each run of marks by combining
+// class, then, for NFC and NFKC, composition of each mark with the last starter unless a mark of the same or a higher
+// class stands between. Hangul syllables are computed (Unicode Standard 3.12).
 #include "runtime/plan_unicode.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
+#include "runtime/plan_error.h"
 #include "runtime/plan_load.h"
 
 namespace llmc {
@@ -16,8 +15,8 @@ namespace {
 
 constexpr uint32_t kHangulBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161, kTailBase = 0x11A7;
 constexpr uint32_t kLeads = 19, kVowels = 21, kTails = 28, kSyllables = kLeads * kVowels * kTails;
-// Canonical decompositions nest at most 4 deep in Unicode; deeper ones (damaged tables) are cut off.
-constexpr int kMaxNesting = 8;
+// A byte that is not UTF-8, inside a normal form.
+constexpr uint32_t kRawByte = kMaxCodePoint + 1;
 
 // The second byte of a lead byte's sequence lies in [low, high]; length 0 is no lead byte.
 struct LeadByte {
@@ -60,90 +59,6 @@ int64_t FindRow(std::string_view table, uint32_t columns, uint64_t key, uint32_t
   return -1;
 }
 
-struct Marked {
-  uint32_t code_point;
-  uint32_t combining;
-  uint32_t order = 0;  // in its run of marks
-};
-
-uint32_t CombiningClass(const UnicodeTables& tables, uint32_t code_point) {
-  const int64_t row = FindRow(tables.combining, 2, code_point, 1);
-  return row < 0 ? 0 : LoadAt<uint32_t>(tables.combining, static_cast<size_t>(row) * 2 + 1);
-}
-
-void Decompose(const UnicodeTables& tables, uint32_t code_point, std::vector<Marked>& out) {
-  const uint32_t syllable = code_point - kHangulBase;
-  if (syllable < kSyllables) {
-    out.push_back({kLeadBase + syllable / (kVowels * kTails), 0});
-    out.push_back({kVowelBase + syllable % (kVowels * kTails) / kTails, 0});
-    if (syllable % kTails != 0) out.push_back({kTailBase + syllable % kTails, 0});
-    return;
-  }
-  std::array<uint32_t, kMaxNesting> seconds;
-  size_t pending = 0;
-  while (pending < seconds.size()) {
-    const int64_t row = FindRow(tables.decompositions, 3, code_point, 1);
-    if (row < 0) break;
-    code_point = LoadAt<uint32_t>(tables.decompositions, static_cast<size_t>(row) * 3 + 1);
-    const uint32_t second = LoadAt<uint32_t>(tables.decompositions, static_cast<size_t>(row) * 3 + 2);
-    seconds[pending++] = second;  // a singleton's 0 counts as a level too, so that a cycle in damaged tables ends
-  }
-  out.push_back({code_point, CombiningClass(tables, code_point)});
-  while (pending > 0) {
-    if (const uint32_t second = seconds[--pending]; second != 0)
-      out.push_back({second, CombiningClass(tables, second)});
-  }
-}
-
-// The primary composite of a pair, or 0.
-uint32_t Compose(const UnicodeTables& tables, uint32_t first, uint32_t second) {
-  if (first - kLeadBase < kLeads && second - kVowelBase < kVowels) {
-    return kHangulBase + ((first - kLeadBase) * kVowels + (second - kVowelBase)) * kTails;
-  }
-  if (first - kHangulBase < kSyllables && (first - kHangulBase) % kTails == 0 && second - kTailBase - 1 < kTails - 1) {
-    return first + (second - kTailBase);
-  }
-  const int64_t row = FindRow(tables.compositions, 3, uint64_t{first} << 32 | second, 2);
-  return row < 0 ? 0 : LoadAt<uint32_t>(tables.compositions, static_cast<size_t>(row) * 3 + 2);
-}
-
-void SortMarks(std::vector<Marked>& text) {
-  for (size_t begin = 0; begin < text.size();) {
-    if (text[begin].combining == 0) {
-      ++begin;
-      continue;
-    }
-    size_t end = begin + 1;
-    while (end < text.size() && text[end].combining != 0) ++end;
-    const auto first = text.begin() + static_cast<ptrdiff_t>(begin);
-    for (size_t i = begin; i < end; ++i) text[i].order = static_cast<uint32_t>(i - begin);
-    std::sort(first, text.begin() + static_cast<ptrdiff_t>(end), [](const Marked& a, const Marked& b) {
-      return a.combining != b.combining ? a.combining < b.combining : a.order < b.order;
-    });
-    begin = end;
-  }
-}
-
-// Composes in place; returns the new length.
-size_t ComposeAll(const UnicodeTables& tables, std::vector<Marked>& text) {
-  size_t kept = 0;
-  size_t starter = SIZE_MAX;
-  uint32_t last_class = 0;  // of the last kept code point since the starter
-  for (const Marked& next : std::as_const(text)) {
-    const bool adjacent = starter != SIZE_MAX && kept == starter + 1;
-    if (starter != SIZE_MAX && (adjacent || last_class < next.combining)) {
-      if (const uint32_t composed = Compose(tables, text[starter].code_point, next.code_point); composed != 0) {
-        text[starter].code_point = composed;
-        continue;
-      }
-    }
-    if (next.combining == 0) starter = kept;
-    last_class = next.combining;
-    text[kept++] = next;
-  }
-  return kept;
-}
-
 }  // namespace
 
 Utf8Prefix ClassifyUtf8(std::string_view text) {
@@ -163,17 +78,23 @@ CodePoint DecodeUtf8(std::string_view text, size_t at) {
   const auto first = static_cast<uint8_t>(text[at]);
   if (first < 0x80) return {first, 1};
   const Utf8Prefix prefix = ClassifyUtf8(text.substr(at));
-  if (prefix.state != Utf8State::Complete) return {kBadByte + first, 1};
+  if (prefix.state != Utf8State::Complete) return {kReplacement, prefix.bytes, false};
   uint32_t value = first & (0xFFU >> (prefix.bytes + 1));
   for (uint32_t i = 1; i < prefix.bytes; ++i) value = value << 6 | (static_cast<uint8_t>(text[at + i]) & 0x3FU);
   return {value, prefix.bytes};
 }
 
+CodePoint DecodeUtf8Before(std::string_view text, size_t end) {
+  for (size_t bytes = std::min<size_t>(end, 4); bytes > 1; --bytes) {
+    const CodePoint c = DecodeUtf8(text.substr(0, end), end - bytes);
+    if (c.bytes == bytes) return c;
+  }
+  return DecodeUtf8(text.substr(0, end), end - 1);
+}
+
 void AppendUtf8(std::string& out, uint32_t code_point) {
   auto put = [&](uint32_t b) { out.push_back(static_cast<char>(static_cast<uint8_t>(b))); };
-  if (code_point > kMaxCodePoint) {
-    put(code_point - kBadByte);
-  } else if (code_point < 0x80) {
+  if (code_point < 0x80) {
     put(code_point);
   } else if (code_point < 0x800) {
     put(0xC0 | code_point >> 6);
@@ -190,40 +111,167 @@ void AppendUtf8(std::string& out, uint32_t code_point) {
   }
 }
 
-uint8_t UnicodeTables::Class(uint32_t code_point) const {
-  const size_t block = code_point >> 8;
-  if (block >= class_index.size() / 2) return 0;
-  const size_t at = size_t{LoadAt<uint16_t>(class_index, block)} * 256 + (code_point & 0xFF);
-  return at < class_pages.size() ? static_cast<uint8_t>(class_pages[at]) : uint8_t{0};
+bool IsUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const Utf8Prefix prefix = ClassifyUtf8(text.substr(at));
+    if (prefix.state != Utf8State::Complete) return false;
+    at += prefix.bytes;
+  }
+  return true;
 }
 
-bool UnicodeTables::NeedsNfc(std::string_view text) const {
+uint8_t CodePointBytes::At(uint32_t code_point) const {
+  const size_t block = code_point >> 8;
+  if (block >= kCodeBlocks || table_.size() < kCodeBlocks * 2) return 0;
+  const size_t at = kCodeBlocks * 2 + size_t{LoadAt<uint16_t>(table_, block)} * 256 + (code_point & 0xFF);
+  return at < table_.size() ? static_cast<uint8_t>(table_[at]) : uint8_t{0};
+}
+
+struct NormalFormTables::Marked {
+  uint32_t code_point;
+  uint32_t combining;
+  SourceSpan span;
+  uint32_t order = 0;  // in its run of marks
+};
+
+NormalFormTables::NormalFormTables(std::string_view table) {
+  NormalFormHeader h{};
+  if (table.size() < sizeof h) throw PlanError("tokenizer section: a normal form without its header");
+  std::memcpy(&h, table.data(), sizeof h);
+  table.remove_prefix(sizeof h);
+  auto take = [&](uint64_t bytes) {
+    if (bytes > table.size()) throw PlanError("tokenizer section: a normal form's tables are cut off");
+    const std::string_view part = table.substr(0, bytes);
+    table.remove_prefix(bytes);
+    return part;
+  };
+  compose_ = h.compose != 0;
+  check_ = CodePointBytes(take(h.check_bytes));
+  decompositions_ = take(uint64_t{h.decompositions} * 12);
+  pool_ = take(uint64_t{h.pool} * 4);
+  combining_ = take(uint64_t{h.combining} * 8);
+  compositions_ = take(uint64_t{h.compositions} * 12);
+}
+
+bool NormalFormTables::MayChange(std::string_view text) const {
   for (size_t at = 0; at < text.size();) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
     const CodePoint c = DecodeUtf8(text, at);
-    if (c.value >= 0x80 && (Class(c.value) & kClassNfcCheck) != 0) return true;
+    if (check_.At(c.value) != 0) return true;
     at += c.bytes;
   }
   return false;
 }
 
-std::string UnicodeTables::Nfc(std::string_view text) const {
+uint32_t NormalFormTables::CombiningClass(uint32_t code_point) const {
+  const int64_t row = FindRow(combining_, 2, code_point, 1);
+  return row < 0 ? 0 : LoadAt<uint32_t>(combining_, static_cast<size_t>(row) * 2 + 1);
+}
+
+void NormalFormTables::Decompose(uint32_t code_point, SourceSpan span, std::vector<Marked>& out) const {
+  const uint32_t syllable = code_point - kHangulBase;
+  if (syllable < kSyllables) {
+    out.push_back({kLeadBase + syllable / (kVowels * kTails), 0, span});
+    out.push_back({kVowelBase + syllable % (kVowels * kTails) / kTails, 0, span});
+    if (syllable % kTails != 0) out.push_back({kTailBase + syllable % kTails, 0, span});
+    return;
+  }
+  const int64_t row = FindRow(decompositions_, 3, code_point, 1);
+  if (row < 0) {
+    out.push_back({code_point, CombiningClass(code_point), span});
+    return;
+  }
+  const auto first = LoadAt<uint32_t>(decompositions_, static_cast<size_t>(row) * 3 + 1);
+  const auto count = LoadAt<uint32_t>(decompositions_, static_cast<size_t>(row) * 3 + 2);
+  for (uint64_t i = first; i < std::min<uint64_t>(uint64_t{first} + count, pool_.size() / 4); ++i) {
+    const auto part = LoadAt<uint32_t>(pool_, i);
+    if (part <= kMaxCodePoint) out.push_back({part, CombiningClass(part), span});
+  }
+}
+
+// The primary composite of a pair, or 0.
+uint32_t NormalFormTables::Compose(uint32_t first, uint32_t second) const {
+  if (first - kLeadBase < kLeads && second - kVowelBase < kVowels) {
+    return kHangulBase + ((first - kLeadBase) * kVowels + (second - kVowelBase)) * kTails;
+  }
+  if (first - kHangulBase < kSyllables && (first - kHangulBase) % kTails == 0 && second - kTailBase - 1 < kTails - 1) {
+    return first + (second - kTailBase);
+  }
+  const int64_t row = FindRow(compositions_, 3, uint64_t{first} << 32 | second, 2);
+  const uint32_t composed = row < 0 ? 0 : LoadAt<uint32_t>(compositions_, static_cast<size_t>(row) * 3 + 2);
+  return composed <= kMaxCodePoint ? composed : 0;
+}
+
+// Composes in place; returns the new length.
+size_t NormalFormTables::ComposeAll(std::vector<Marked>& text) const {
+  size_t kept = 0;
+  size_t starter = SIZE_MAX;
+  uint32_t last_class = 0;  // of the last kept code point since the starter
+  for (size_t i = 0; i < text.size(); ++i) {
+    const Marked next = text[i];
+    const bool adjacent = starter != SIZE_MAX && kept == starter + 1;
+    if (starter != SIZE_MAX && (adjacent || last_class < next.combining)) {
+      if (const uint32_t composed = Compose(text[starter].code_point, next.code_point); composed != 0) {
+        text[starter].code_point = composed;
+        text[starter].span.end = std::max(text[starter].span.end, next.span.end);
+        continue;
+      }
+    }
+    if (next.combining == 0) starter = kept;
+    last_class = next.combining;
+    text[kept++] = next;
+  }
+  return kept;
+}
+
+void NormalFormTables::Apply(std::string_view text, std::string& out, SourceSpans* spans) const {
   std::vector<Marked> points;
   points.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = DecodeUtf8(text, at);
-    if (c.value < 0x80 || c.value > kMaxCodePoint) {
-      points.push_back({c.value, 0});
+    const auto begin = static_cast<uint32_t>(at);
+    const SourceSpan span = {begin, begin + c.bytes};
+    if (!c.valid) {
+      for (uint32_t i = 0; i < c.bytes; ++i)
+        points.push_back({kRawByte + static_cast<uint8_t>(text[at + i]), 0, {begin + i, begin + i + 1}});
+    } else if (c.value < 0x80) {
+      points.push_back({c.value, 0, span});
     } else {
-      Decompose(*this, c.value, points);
+      Decompose(c.value, span, points);
     }
     at += c.bytes;
   }
-  SortMarks(points);
-  const size_t count = ComposeAll(*this, points);
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < count; ++i) AppendUtf8(out, points[i].code_point);
-  return out;
+  for (size_t begin = 0; begin < points.size();) {
+    if (points[begin].combining == 0) {
+      ++begin;
+      continue;
+    }
+    size_t end = begin + 1;
+    while (end < points.size() && points[end].combining != 0) ++end;
+    for (size_t i = begin; i < end; ++i) points[i].order = static_cast<uint32_t>(i - begin);
+    std::sort(points.begin() + static_cast<ptrdiff_t>(begin), points.begin() + static_cast<ptrdiff_t>(end),
+              [](const Marked& a, const Marked& b) {
+                return a.combining != b.combining ? a.combining < b.combining : a.order < b.order;
+              });
+    begin = end;
+  }
+  const size_t count = compose_ ? ComposeAll(points) : points.size();
+  out.reserve(out.size() + text.size());
+  for (size_t i = 0; i < count; ++i) {
+    if (points[i].code_point >= kRawByte) {
+      out.push_back(static_cast<char>(static_cast<uint8_t>(points[i].code_point - kRawByte)));
+    } else {
+      AppendUtf8(out, points[i].code_point);
+    }
+    if (spans != nullptr) spans->resize(out.size(), points[i].span);
+  }
 }
 
 }  // namespace llmc

@@ -1,27 +1,15 @@
-// Encoding and decoding. Order of stages and all corner cases follow Hugging Face's tokenizers, which is the oracle of
-// the tests.
+// Encoding. Order of stages and all corner cases follow Hugging Face's tokenizers, which is the oracle of the tests.
 #include "runtime/tokenizer.h"
 
 #include <algorithm>
-#include <functional>
+#include <bit>
 
 #include "runtime/plan_error.h"
 #include "runtime/plan_load.h"
-#include "runtime/tokenizer_scan.h"
+#include "runtime/plan_tokenizer_model.h"
 
 namespace llmc {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// A code point that ends at `end` (> 0) of text.
-CodePoint DecodeBefore(std::string_view text, size_t end) {
-  for (size_t bytes = std::min<size_t>(end, 4); bytes > 1; --bytes) {
-    const CodePoint c = DecodeUtf8(text, end - bytes);
-    if (c.bytes == bytes) return c;
-  }
-  return DecodeUtf8(text.substr(0, end), end - 1);
-}
 
 // Added tokens of one stage, ascending by content.
 class AddedTokens {
@@ -73,38 +61,117 @@ int64_t AddedTokens::Find(std::string_view text, size_t at, uint64_t& steps) con
   return best;
 }
 
+// The text with U+FFFD for what isn't UTF-8; where it comes from is appended to spans.
+std::string Replaced(std::string_view text, size_t origin, SourceSpans* spans) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    out += c.valid ? text.substr(at, c.bytes) : kReplacementText;
+    const auto begin = static_cast<uint32_t>(origin + at);
+    if (spans != nullptr) spans->resize(spans->size() + (c.valid ? c.bytes : 3), {begin, begin + c.bytes});
+    at += c.bytes;
+  }
+  return out;
+}
+
+// The span of whole characters around a span of text.
+SourceSpan WholeCharacters(std::string_view text, SourceSpan span) {
+  auto start = [&](uint32_t at) {  // of the character that byte `at` is inside of
+    for (uint32_t back = 1; back <= 3 && back <= at; ++back) {
+      const CodePoint c = DecodeUtf8(text, at - back);
+      if (c.valid && c.bytes > back) return at - back;
+    }
+    return at;
+  };
+  span.begin = span.begin < text.size() ? start(span.begin) : span.begin;
+  if (span.end > span.begin && span.end < text.size()) {
+    const uint32_t last = start(span.end);
+    if (last != span.end) span.end = last + DecodeUtf8(text, last).bytes;
+  }
+  return span;
+}
+
+}  // namespace
+
 // One call of Encode.
 class Encoder {
  public:
-  Encoder(const TokenizerSection& section, bool parse_special, Tokenizer::Work& work, std::vector<int32_t>& ids)
-      : s_(section),
-        raw_(section, TokenizerTable::AddedRaw, TokenizerTable::AddedRawFirst),
-        normalized_(section, TokenizerTable::AddedNormalized, TokenizerTable::AddedNormalizedFirst),
-        parse_special_(parse_special),
+  Encoder(const Tokenizer& tokenizer, bool offsets, Tokenizer::Work& work, Encoding& out)
+      : t_(tokenizer),
+        s_(tokenizer.section_),
+        raw_(s_, TokenizerTable::AddedRaw, TokenizerTable::AddedRawFirst),
+        normalized_(s_, TokenizerTable::AddedNormalized, TokenizerTable::AddedNormalizedFirst),
+        offsets_(offsets),
         work_(work),
-        ids_(ids) {}
+        out_(out),
+        model_(s_, work.steps),
+        normalized_text_(tokenizer.normalizers_.size()),
+        cut_text_(tokenizer.cuts_.size()) {}
 
-  void Encode(std::string_view text) {
-    CutAdded(raw_, text, [this](std::string_view piece) {
-      if ((s_.header.flags & kTokenizerNfc) != 0 && s_.unicode.NeedsNfc(piece)) {
-        const std::string composed = s_.unicode.Nfc(piece);
-        EncodeNormalized(composed);
-      } else {
-        EncodeNormalized(piece);
-      }
-    });
+  void Encode(std::span<const TextSegment> segments) {
+    if (segments.empty()) return;
+    std::string joined;
+    std::string_view text = segments[0].text;
+    if (segments.size() > 1) {
+      for (const TextSegment& segment : segments) joined += segment.text;
+      text = joined;
+    }
+    uint32_t begin = 0;
+    for (const TextSegment& segment : segments) {
+      const auto end = begin + static_cast<uint32_t>(segment.text.size());
+      if (!segment.parse_special && begin < end) plain_.push_back({begin, end});
+      begin = end;
+    }
+    // Where what is plain text and what isn't alternates, specials after normalisation need to know where they are
+    // from.
+    track_ = offsets_ || (!plain_.empty() && segments.size() > 1 && !normalized_.empty());
+    const bool bytes = s_.header.model == TokenizerModel::ByteBpe;
+    original_ = text;
+    TokenizerText whole{text, nullptr, 0, true};
+    std::string replaced;
+    SourceSpans spans;
+    if (!bytes && !IsUtf8(text)) {
+      track_ = track_ || !plain_.empty();
+      replaced = Replaced(text, 0, track_ ? &spans : nullptr);
+      whole.bytes = replaced;
+      whole.spans = track_ ? spans.data() : nullptr;
+    }
+    CutAdded(raw_, whole, [this](const TokenizerText& part) { Normalize(0, part); });
+    if (offsets_) {
+      for (SourceSpan& span : out_.offsets) span = WholeCharacters(original_, span);
+    }
   }
 
  private:
-  void EncodeNormalized(std::string_view text) {
-    CutAdded(normalized_, text, [this](std::string_view piece) { Cut(0, piece); });
+  struct Buffer {
+    std::string text;
+    SourceSpans spans;
+  };
+
+  // Runs one step that changes text; the result lives in buffer.
+  TokenizerText Change(const TextStep& step, const TokenizerText& text, Buffer& buffer) {
+    if (!step.Change(text, track_, buffer.text, buffer.spans, work_.steps)) return text;
+    return {buffer.text, track_ ? buffer.spans.data() : nullptr, 0, text.first};
+  }
+
+  void Normalize(size_t step, TokenizerText text) {
+    for (; step < t_.normalizers_.size() && !text.bytes.empty(); ++step)
+      text = Change(t_.normalizers_[step], text, normalized_text_[step]);
+    CutAdded(normalized_, text, [this](const TokenizerText& part) { Cut(0, part); });
+  }
+
+  bool MayBeSpecial(SourceSpan span) const {
+    const auto after = std::upper_bound(plain_.begin(), plain_.end(), span.begin,
+                                        [](uint32_t at, const SourceSpan& plain) { return at < plain.end; });
+    return after == plain_.end() || after->begin >= span.end;
   }
 
   // Emits added tokens, and hands what lies between them to `rest`. A match that is refused (not a single word, special
   // where these are text) still hides matches that begin inside it; whitespace that a token strips may reach over later
   // matches, which keep their ids.
   template <typename Rest>
-  void CutAdded(const AddedTokens& added, std::string_view text, const Rest& rest) {
+  void CutAdded(const AddedTokens& added, const TokenizerText& whole, const Rest& rest) {
+    const std::string_view text = whole.bytes;
     size_t done = 0;
     size_t blank_end = 0;  // end of the run of whitespace that was stripped last
     for (size_t at = 0; !added.empty() && at < text.size();) {
@@ -117,11 +184,11 @@ class Encoder {
       size_t start = at;
       size_t stop = at + (token.end - token.begin);
       at = stop;
-      if ((token.flags & kAddedSpecial) != 0 && !parse_special_) continue;
+      if ((token.flags & kAddedSpecial) != 0 && !plain_.empty() && !MayBeSpecial(whole.Source(start, stop))) continue;
       if ((token.flags & kAddedSingleWord) != 0 && (IsWordBefore(text, start) || IsWordAt(text, stop))) continue;
       if ((token.flags & kAddedStripLeft) != 0) {
         while (start > done) {
-          const CodePoint c = DecodeBefore(text, start);
+          const CodePoint c = DecodeUtf8Before(text, start);
           if ((Class(c) & kClassSpace) == 0) break;
           start -= std::min<size_t>(c.bytes, start - done);
         }
@@ -135,180 +202,111 @@ class Encoder {
         }
         blank_end = stop;
       }
-      if (done < start) rest(text.substr(done, start - done));
-      Emit(token.id);
+      if (done < start) rest(whole.Part(done, start));
+      Emit(token.id, whole, start, stop);
       done = stop;
     }
-    if (done < text.size()) rest(text.substr(done));
+    if (done < text.size()) rest(whole.Part(done, text.size()));
   }
 
   uint8_t Class(CodePoint c) {
     ++work_.steps;
-    return s_.unicode.Class(c.value);
+    return CodePointBytes(s_.table(TokenizerTable::WordClasses)).At(c.value);
   }
   bool IsWordBefore(std::string_view text, size_t end) {
-    return end > 0 && (Class(DecodeBefore(text, end)) & kClassWord) != 0;
+    return end > 0 && (Class(DecodeUtf8Before(text, end)) & kClassWord) != 0;
   }
   bool IsWordAt(std::string_view text, size_t at) {
     return at < text.size() && (Class(DecodeUtf8(text, at)) & kClassWord) != 0;
   }
 
-  // Pre-tokenizer step `step` and those behind it; at most kMaxTokenizerSteps deep.
-  void Cut(uint32_t step, std::string_view text) {
-    if (step == s_.header.step_count) {
-      EncodePiece(text);
-      return;
-    }
-    std::string prefixed;
-    if (s_.header.steps[step].prefix_space != 0 && text[0] != ' ') {
-      prefixed.reserve(text.size() + 1);
-      prefixed = ' ';
-      prefixed += text;
-      text = prefixed;
-    }
-    const auto kind = static_cast<StepKind>(s_.header.steps[step].kind);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = PieceEnd(kind, s_.unicode, text, begin, work_.steps);
-      Cut(step + 1, text.substr(begin, end - begin));
-      begin = end;
-    }
+  // Cutting step `step` and those behind it; at most kMaxTokenizerSteps deep.
+  void Cut(size_t step, const TokenizerText& text) {
+    if (text.bytes.empty()) return;
+    if (step == t_.cuts_.size()) return EncodePiece(text);
+    const TextStep& cut = t_.cuts_[step];
+    if (cut.kind() != StepKind::Split) return Cut(step + 1, Change(cut, text, cut_text_[step]));
+    cut.Cut(text.bytes, work_.steps, [&](size_t begin, size_t end) { Cut(step + 1, text.Part(begin, end)); });
   }
 
-  void EncodePiece(std::string_view piece) {
-    if ((s_.header.flags & kTokenizerIgnoreMerges) != 0) {
-      if (const int32_t id = FindToken(piece); id >= 0) return Emit(id);
-    }
-    MakeSymbols(piece);
-    MergeSymbols();
-    for (uint32_t i = 0; i < symbols_.size(); i = symbols_[i].next) Emit(symbols_[i].id);
+  void EncodePiece(const TokenizerText& piece) {
+    if (const int32_t id = model_.Whole(piece.bytes); id >= 0) return Emit(id, piece, 0, piece.bytes.size());
+    for (const PieceToken& token : model_.Encode(piece.bytes)) Emit(token.id, piece, token.begin, token.end);
   }
 
-  struct Symbol {
-    int32_t id;
-    uint32_t bytes;  // of the piece; 0: merged into the one before
-    uint32_t previous, next;
-  };
-  // A pair that may merge. Pairs are taken by rank, then from the left. The pair at a place only ever grows, so it is
-  // the same one exactly if its bytes are.
-  struct Candidate {
-    uint32_t rank, at;
-    int32_t result;
-    uint32_t bytes;
-    bool operator>(const Candidate& o) const { return rank != o.rank ? rank > o.rank : at > o.at; }
-  };
-
-  void MakeSymbols(std::string_view piece) {
-    symbols_.clear();
-    bool unknown_before = false;
-    for (const char c : piece) {
-      int32_t id = LoadAt<int32_t>(s_.table(TokenizerTable::ByteIds), static_cast<uint8_t>(c));
-      const bool unknown = id < 0;
-      if (unknown) id = s_.header.unk;
-      if (id < 0) continue;  // no token and no unk: dropped
-      if (unknown && unknown_before && (s_.header.flags & kTokenizerFuseUnk) != 0) {
-        ++symbols_.back().bytes;
-        continue;
-      }
-      const auto index = static_cast<uint32_t>(symbols_.size());
-      symbols_.push_back({id, 1, index - 1, index + 1});
-      unknown_before = unknown;
-    }
-  }
-
-  void AddCandidate(uint32_t at) {
-    const Symbol& left = symbols_[at];
-    if (left.next >= symbols_.size()) return;
-    const Symbol& right = symbols_[left.next];
-    const MergeSlot merge = FindMerge(left.id, right.id);
-    if (merge.left >= 0) candidates_.push_back({merge.rank, at, merge.result, left.bytes + right.bytes});
-  }
-
-  void MergeSymbols() {
-    candidates_.clear();
-    const auto count = static_cast<uint32_t>(symbols_.size());
-    for (uint32_t i = 0; i + 1 < count; ++i) AddCandidate(i);
-    std::make_heap(candidates_.begin(), candidates_.end(), std::greater<>());
-    auto push = [&](uint32_t at) {
-      const size_t before = candidates_.size();
-      AddCandidate(at);
-      if (candidates_.size() != before) std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
-    };
-    while (!candidates_.empty()) {
-      ++work_.steps;
-      std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
-      const Candidate top = candidates_.back();
-      candidates_.pop_back();
-      Symbol& left = symbols_[top.at];
-      if (left.bytes == 0 || left.next >= count || left.bytes + symbols_[left.next].bytes != top.bytes)
-        continue;  // changed since
-      Symbol& right = symbols_[left.next];
-      left.id = top.result;
-      left.bytes = top.bytes;
-      left.next = right.next;
-      right.bytes = 0;
-      if (left.next < count) symbols_[left.next].previous = top.at;
-      if (left.previous < count) push(left.previous);
-      push(top.at);
-    }
-  }
-
-  // The slot of a pair, or one with left = -1.
-  MergeSlot FindMerge(int32_t left, int32_t right) {
-    const std::string_view table = s_.table(TokenizerTable::Merges);
-    const size_t slots = table.size() / sizeof(MergeSlot);
-    const size_t first = FirstSlot(HashPair(left, right), s_.merge_bits);
-    for (size_t probe = 0; probe < std::min<size_t>(slots, kMaxProbes); ++probe) {
-      ++work_.steps;
-      const MergeSlot slot = LoadAt<MergeSlot>(table, (first + probe) & (slots - 1));
-      if (slot.left < 0 || (slot.left == left && slot.right == right)) return slot;
-    }
-    return {-1, -1, 0, -1};
-  }
-
-  int32_t FindToken(std::string_view bytes) {
-    if (bytes.size() > s_.header.longest_token) return -1;
-    const std::string_view table = s_.table(TokenizerTable::Vocabulary);
-    const size_t slots = table.size() / 4;
-    const size_t first = FirstSlot(HashBytes(bytes), s_.vocabulary_bits);
-    for (size_t probe = 0; probe < std::min<size_t>(slots, kMaxProbes); ++probe) {
-      ++work_.steps;
-      const auto id = LoadAt<int32_t>(table, (first + probe) & (slots - 1));
-      if (id < 0 || TokenBytes(s_, id) == bytes) return id;
-    }
-    return -1;
-  }
-
-  void Emit(int32_t id) {
+  void Emit(int32_t id, const TokenizerText& text, size_t begin, size_t end) {
     if (static_cast<uint32_t>(id) >= s_.header.token_count) {
       throw PlanError("tokenizer section: a table gives id " + std::to_string(id) + ", the vocabulary has " +
                       std::to_string(s_.header.token_count));
     }
-    ids_.push_back(id);
+    out_.ids.push_back(id);
+    if (offsets_) out_.offsets.push_back(text.Source(begin, end));
   }
 
- public:
-  static std::string_view TokenBytes(const TokenizerSection& s, int32_t id) {
-    if (static_cast<uint32_t>(id) >= s.header.token_count) return {};
-    const std::string_view ends = s.table(TokenizerTable::TokenEnds);
-    const std::string_view bytes = s.table(TokenizerTable::TokenBytes);
-    const auto begin = LoadAt<uint32_t>(ends, static_cast<size_t>(id));
-    const auto end = LoadAt<uint32_t>(ends, static_cast<size_t>(id) + 1);
-    return begin <= end && end <= bytes.size() ? bytes.substr(begin, end - begin) : std::string_view();
-  }
-
- private:
+  const Tokenizer& t_;
   const TokenizerSection& s_;
   AddedTokens raw_, normalized_;
-  bool parse_special_;
+  bool offsets_, track_ = false;
   Tokenizer::Work& work_;
-  std::vector<int32_t>& ids_;
-  std::vector<Symbol> symbols_;
-  std::vector<Candidate> candidates_;
+  Encoding& out_;
+  PieceEncoder model_;
+  std::vector<Buffer> normalized_text_, cut_text_;  // one a step
+  std::string_view original_;
+  std::vector<SourceSpan> plain_;  // bytes in which no control token is read
 };
 
-}  // namespace
+Tokenizer::Tokenizer(std::string_view section)
+    : section_(ReadTokenizerSection(section)),
+      normalizers_(OpenSteps(section_.table(TokenizerTable::Normalizers), section_.table(TokenizerTable::StepData))),
+      cuts_(OpenSteps(section_.table(TokenizerTable::Cuts), section_.table(TokenizerTable::StepData))) {
+  for (const TextStep& step : normalizers_) {
+    if (step.kind() == StepKind::Split) throw PlanError("tokenizer section: a split among the normalizers");
+  }
+}
 
-Tokenizer::Tokenizer(std::string_view section) : section_(ReadTokenizerSection(section)) {}
+bool Tokenizer::adds_bos() const {
+  const std::string_view single = section_.table(TokenizerTable::Single);
+  return bos_id() >= 0 && !single.empty() && LoadAt<TemplatePiece>(single, 0).id == bos_id();
+}
+
+Encoding Tokenizer::Run(std::span<const TextSegment> segments, bool offsets, Work& work) const {
+  size_t bytes = 0;
+  for (const TextSegment& segment : segments) bytes += segment.text.size();
+  if (bytes > INT32_MAX)
+    throw PlanError("prompt: " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(INT32_MAX));
+  Encoding out;
+  Encoder(*this, offsets, work, out).Encode(segments);
+  return out;
+}
+
+// One text or two, with what the template says around them.
+void Tokenizer::AddTemplate(std::span<const Encoding> texts, bool add_special, Encoding& out) const {
+  const std::string_view table = section_.table(texts.size() == 1 ? TokenizerTable::Single : TokenizerTable::Pair);
+  std::vector<TemplatePiece> pieces;
+  for (size_t i = 0; i < table.size() / sizeof(TemplatePiece); ++i) pieces.push_back(LoadAt<TemplatePiece>(table, i));
+  if (!add_special) std::erase_if(pieces, [](const TemplatePiece& piece) { return piece.id >= 0; });
+  if (pieces.empty()) {
+    pieces.push_back({kTemplateFirst, 0});
+    if (texts.size() > 1) pieces.push_back({kTemplateSecond, 0});
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const TemplatePiece piece = pieces[i];
+    if (piece.id >= 0) {
+      const std::vector<int32_t>& first = texts[0].ids;
+      if (i == 0 && piece.id == bos_id() && !first.empty() && first[0] == piece.id) continue;
+      out.ids.push_back(piece.id);
+      out.offsets.push_back({0, 0});
+      out.types.push_back(piece.type);
+      continue;
+    }
+    const size_t which = piece.id == kTemplateFirst ? 0 : 1;
+    if (which >= texts.size()) continue;
+    const Encoding& text = texts[which];
+    out.ids.insert(out.ids.end(), text.ids.begin(), text.ids.end());
+    out.offsets.insert(out.offsets.end(), text.offsets.begin(), text.offsets.end());
+    out.types.insert(out.types.end(), text.ids.size(), piece.type);
+  }
+}
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
   Work work;
@@ -316,47 +314,37 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOption
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOptions& options, Work& work) const {
-  if (text.size() > INT32_MAX)
-    throw PlanError("prompt: " + std::to_string(text.size()) + " bytes, the limit is " + std::to_string(INT32_MAX));
-  std::vector<int32_t> ids;
-  Encoder(section_, options.parse_special, work, ids).Encode(text);
-  if (options.add_bos && add_bos() && (ids.empty() || ids[0] != bos_id())) ids.insert(ids.begin(), bos_id());
-  return ids;
+  const TextSegment segment = {text, options.parse_special};
+  Encoding encoded = Run({&segment, 1}, false, work);
+  if (!options.add_special || section_.table(TokenizerTable::Single).empty()) return std::move(encoded.ids);
+  Encoding out;
+  AddTemplate({&encoded, 1}, true, out);
+  return std::move(out.ids);
 }
 
-std::string_view Tokenizer::TokenText(int32_t id) const { return Encoder::TokenBytes(section_, id); }
-
-bool Tokenizer::IsSpecial(int32_t id) const {
-  return static_cast<uint32_t>(id) < section_.header.token_count &&
-         (static_cast<uint8_t>(section_.table(TokenizerTable::TokenFlags)[static_cast<size_t>(id)]) & kTokenSpecial) !=
-             0;
+std::vector<int32_t> Tokenizer::Encode(std::span<const TextSegment> segments, bool add_special) const {
+  Work work;
+  const Encoding encoded = Run(segments, false, work);
+  Encoding out;
+  AddTemplate({&encoded, 1}, add_special, out);
+  return std::move(out.ids);
 }
 
-std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
-  StreamDecoder stream(*this, skip_special);
-  std::string out;
-  for (const int32_t id : ids) out += stream.Push(id);
-  return out + stream.Finish();
-}
-
-std::string StreamDecoder::Push(int32_t id) {
-  if (skip_special_ && tokenizer_->IsSpecial(id)) return {};
-  held_ += tokenizer_->TokenText(id);
-  std::string out;
-  size_t at = 0;
-  while (at < held_.size()) {
-    const Utf8Prefix prefix = ClassifyUtf8(std::string_view(held_).substr(at));
-    if (prefix.state == Utf8State::Incomplete) break;
-    out += prefix.state == Utf8State::Complete ? std::string_view(held_).substr(at, prefix.bytes) : kReplacement;
-    at += prefix.bytes;
-  }
-  held_.erase(0, at);
+Encoding Tokenizer::EncodeWithOffsets(std::string_view text, const EncodeOptions& options) const {
+  Work work;
+  const TextSegment segment = {text, options.parse_special};
+  const Encoding encoded = Run({&segment, 1}, true, work);
+  Encoding out;
+  AddTemplate({&encoded, 1}, options.add_special, out);
   return out;
 }
 
-std::string StreamDecoder::Finish() {
-  std::string out(held_.empty() ? std::string_view() : kReplacement);
-  held_.clear();
+Encoding Tokenizer::EncodePair(std::string_view first, std::string_view second, const EncodeOptions& options) const {
+  Work work;
+  const std::array<TextSegment, 2> segments = {{{first, options.parse_special}, {second, options.parse_special}}};
+  const std::array<Encoding, 2> texts = {Run({&segments[0], 1}, true, work), Run({&segments[1], 1}, true, work)};
+  Encoding out;
+  AddTemplate(texts, options.add_special, out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Makes the tables of runtime/plan_unicode.h from the Unicode Character Database, as a C++ source for the front end.
-// Runs when llmc is built:
+// Makes the data of frontend/unicode.h from the Unicode Character Database, as a C++ source for the front end. Runs
+// when llmc is built:
 //   unicode_tables DIR OUT.cpp     DIR: /usr/share/unicode of Debian's package unicode-data
 #include <algorithm>
 #include <charconv>
@@ -15,11 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan_unicode.h"
-
 namespace {
 
-constexpr uint32_t kCodePoints = llmc::kMaxCodePoint + 1;
+constexpr uint32_t kCodePoints = 0x110000;
+using Set = std::vector<bool>;
 
 std::string_view Trim(std::string_view s) {
   while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
@@ -45,6 +44,14 @@ uint32_t Hex(std::string_view s) {
   return value;
 }
 
+std::vector<uint32_t> HexList(std::string_view s) {
+  std::vector<uint32_t> out;
+  for (const std::string_view part : Split(s, ' ')) {
+    if (!part.empty() && part[0] != '<') out.push_back(Hex(part));
+  }
+  return out;
+}
+
 // Calls each(fields) for the lines of a file, without comments.
 template <typename Each>
 void ForLines(const std::string& path, const Each& each) {
@@ -56,34 +63,56 @@ void ForLines(const std::string& path, const Each& each) {
   }
 }
 
-// Calls each(code point) for the lines whose fields after the range are `property...`.
-template <typename Each>
-void ForProperty(const std::string& path, const std::vector<std::string_view>& property, const Each& each) {
-  size_t lines = 0;
-  ForLines(path, [&](const std::vector<std::string_view>& fields) {
-    if (fields.size() < property.size() + 1 || !std::equal(property.begin(), property.end(), fields.begin() + 1))
-      return;
-    ++lines;
-    const size_t dots = fields[0].find("..");
-    const uint32_t first = Hex(fields[0].substr(0, dots));
-    const uint32_t last = dots == std::string_view::npos ? first : Hex(fields[0].substr(dots + 2));
-    for (uint32_t c = first; c <= last; ++c) each(c);
-  });
-  if (lines == 0) throw std::runtime_error(path + ": has no " + std::string(property[0]));
+// Property names compare without case, spaces, - and _.
+std::string Plain(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == ' ' || c == '_' || c == '-') continue;
+    out.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+  }
+  return out;
 }
 
 struct Database {
-  std::vector<uint8_t> classes = std::vector<uint8_t>(kCodePoints);
-  std::vector<uint32_t> decompositions, compositions, combining;  // as in UnicodeTables
+  std::map<std::string, Set> properties;  // by plain name
+  std::map<std::string, std::string> aliases;
+  std::map<uint32_t, uint32_t> folds;                               // simple case folding
+  std::map<uint32_t, std::vector<uint32_t>> lower;                  // full lower case
+  std::map<uint32_t, std::vector<uint32_t>> canonical, compatible;  // one step of decomposition
+  std::map<uint32_t, uint32_t> combining;
+  std::vector<uint32_t> compositions;  // rows of first, second, composite
+
+  Set& Property(std::string_view name) {
+    Set& set = properties[Plain(name)];
+    if (set.empty()) set.resize(kCodePoints);
+    return set;
+  }
+  // Adds code points to the properties that name(fields) gives for lines "range; ...".
+  template <typename Name>
+  void AddFile(const std::string& path, const Name& name) {
+    ForLines(path, [&](const std::vector<std::string_view>& fields) {
+      const std::string to = name(fields);
+      if (to.empty()) return;
+      const size_t dots = fields[0].find("..");
+      const uint32_t first = Hex(fields[0].substr(0, dots));
+      const uint32_t last = dots == std::string_view::npos ? first : Hex(fields[0].substr(dots + 2));
+      Set& set = Property(to);
+      std::fill(set.begin() + first, set.begin() + last + 1, true);
+    });
+  }
 };
 
-Database Read(const std::string& dir) {
-  Database d;
-  auto add = [&](uint8_t bit) { return [&d, bit](uint32_t c) { d.classes[c] |= bit; }; };
+void ReadCharacters(const std::string& dir, Database& d) {
   std::set<uint32_t> excluded;
-  ForProperty(dir + "/DerivedNormalizationProps.txt", {"Full_Composition_Exclusion"},
-              [&](uint32_t c) { excluded.insert(c); });
+  d.AddFile(dir + "/DerivedNormalizationProps.txt", [](const auto& f) -> std::string {
+    if (f[1] == "Full_Composition_Exclusion") return "excluded";
+    if (f.size() > 2 && (f[1] == "NFC_QC" || f[1] == "NFKC_QC")) return f[1] == "NFC_QC" ? "NFC_Check" : "NFKC_Check";
+    return "";
+  });
+  const Set exclusion = d.Property("excluded");
+  d.properties.erase("excluded");
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> composites;
+  Set assigned(kCodePoints);
   uint32_t range_first = 0;
   ForLines(dir + "/UnicodeData.txt", [&](const std::vector<std::string_view>& fields) {
     const uint32_t c = Hex(fields.at(0));
@@ -93,32 +122,56 @@ Database Read(const std::string& dir) {
       return;
     }
     const uint32_t first = fields[1].ends_with(", Last>") ? range_first : c;
-    uint8_t bits = 0;
-    if (category[0] == 'L') bits |= llmc::kClassLetter;
-    if (category[0] == 'N') bits |= llmc::kClassNumber;
-    if (category[0] == 'M') bits |= llmc::kClassMark | llmc::kClassWord;
-    if (category == "Nd" || category == "Pc") bits |= llmc::kClassWord;
-    for (uint32_t i = first; i <= c; ++i) d.classes[i] |= bits;
+    for (const std::string_view name : {category, category.substr(0, 1)}) {
+      Set& set = d.Property(name);
+      std::fill(set.begin() + first, set.begin() + c + 1, true);
+    }
+    std::fill(assigned.begin() + first, assigned.begin() + c + 1, true);
     if (fields.at(3) != "0") {
       uint32_t combining = 0;
       std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), combining);
-      d.combining.insert(d.combining.end(), {c, combining});
-      d.classes[c] |= llmc::kClassNfcCheck;
+      d.combining[c] = combining;
+      d.Property("NFC_Check")[c] = d.Property("NFKC_Check")[c] = true;
     }
-    const std::string_view mapping = fields.at(5);
-    if (!mapping.empty() && mapping[0] != '<') {  // '<': a compatibility mapping
-      const std::vector<std::string_view> parts = Split(mapping, ' ');
-      const uint32_t second = parts.size() > 1 ? Hex(parts[1]) : 0;
-      d.decompositions.insert(d.decompositions.end(), {c, Hex(parts[0]), second});
-      if (second != 0 && !excluded.contains(c)) composites[{Hex(parts[0]), second}] = c;
+    if (!fields.at(5).empty()) {
+      const std::vector<uint32_t> parts = HexList(fields[5]);
+      const bool compatible = fields[5][0] == '<';
+      (compatible ? d.compatible : d.canonical)[c] = parts;
+      if (!compatible && parts.size() == 2 && !exclusion[c]) composites[{parts[0], parts[1]}] = c;
     }
+    if (!fields.at(13).empty()) d.lower[c] = {Hex(fields[13])};
   });
   for (const auto& [pair, c] : composites) d.compositions.insert(d.compositions.end(), {pair.first, pair.second, c});
-  ForProperty(dir + "/PropList.txt", {"White_Space"}, add(llmc::kClassSpace));
-  ForProperty(dir + "/PropList.txt", {"Join_Control"}, add(llmc::kClassWord));
-  ForProperty(dir + "/DerivedCoreProperties.txt", {"Alphabetic"}, add(llmc::kClassWord));
-  ForProperty(dir + "/DerivedNormalizationProps.txt", {"NFC_QC", "N"}, add(llmc::kClassNfcCheck));
-  ForProperty(dir + "/DerivedNormalizationProps.txt", {"NFC_QC", "M"}, add(llmc::kClassNfcCheck));
+  for (uint32_t c = 0; c < kCodePoints; ++c) {
+    if (!assigned[c]) d.Property("Cn")[c] = d.Property("C")[c] = true;
+    d.Property("LC")[c] = d.Property("Lu")[c] || d.Property("Ll")[c] || d.Property("Lt")[c];
+  }
+}
+
+Database Read(const std::string& dir) {
+  Database d;
+  ReadCharacters(dir, d);
+  d.AddFile(dir + "/PropList.txt", [](const auto& f) {
+    return f[1] == "White_Space" || f[1] == "Join_Control" ? std::string(f[1]) : std::string();
+  });
+  d.AddFile(dir + "/DerivedCoreProperties.txt",
+            [](const auto& f) { return f[1] == "Alphabetic" ? std::string(f[1]) : std::string(); });
+  d.AddFile(dir + "/Scripts.txt", [](const auto& f) { return std::string(f[1]); });
+  d.AddFile(dir + "/emoji/emoji-data.txt",
+            [](const auto& f) { return f[1] == "Extended_Pictographic" ? std::string(f[1]) : std::string(); });
+  d.AddFile(dir + "/auxiliary/GraphemeBreakProperty.txt", [](const auto& f) { return "GCB=" + std::string(f[1]); });
+  ForLines(dir + "/PropertyValueAliases.txt", [&](const std::vector<std::string_view>& f) {
+    if (f[0] != "gc" && f[0] != "sc") return;
+    const std::string name = Plain(f[0] == "gc" ? f[1] : f[2]);
+    for (size_t i = 1; i < f.size(); ++i) d.aliases.emplace(Plain(f[i]), name);
+  });
+  ForLines(dir + "/CaseFolding.txt", [&](const std::vector<std::string_view>& f) {
+    if (f[1] == "C" || f[1] == "S") d.folds[Hex(f[0])] = Hex(f[2]);
+  });
+  ForLines(dir + "/SpecialCasing.txt", [&](const std::vector<std::string_view>& f) {
+    if (f.size() > 4 && f[4].empty() && HexList(f[1]) != std::vector<uint32_t>{Hex(f[0])})
+      d.lower[Hex(f[0])] = HexList(f[1]);
+  });
   return d;
 }
 
@@ -130,29 +183,54 @@ void PrintArray(std::ostream& out, const std::string& type, const std::string& n
   out << "\n};\n";
 }
 
-void Print(std::ostream& out, const Database& d) {
-  std::map<std::vector<uint8_t>, uint16_t> numbers;
-  std::vector<uint16_t> index;
-  std::vector<uint8_t> pages;
-  for (uint32_t block = 0; block < kCodePoints / 256; ++block) {
-    const auto begin = d.classes.begin() + block * 256;
-    const auto [it, fresh] =
-        numbers.emplace(std::vector<uint8_t>(begin, begin + 256), static_cast<uint16_t>(numbers.size()));
-    if (fresh) pages.insert(pages.end(), begin, begin + 256);
-    index.push_back(it->second);
+// Rows {key, first, count} into a pool.
+void PrintLists(std::ostream& out, const std::string& name, const std::map<uint32_t, std::vector<uint32_t>>& lists) {
+  std::vector<uint32_t> rows, pool;
+  for (const auto& [key, list] : lists) {
+    rows.insert(rows.end(), {key, static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(list.size())});
+    pool.insert(pool.end(), list.begin(), list.end());
   }
-  out << "// Written by tools/unicode_tables.cpp.\n#include \"frontend/unicode.h\"\n\n#include <cstdint>\n\nnamespace "
-         "llmc {\nnamespace {\n";
-  PrintArray(out, "uint16_t", "kIndex", index);
-  PrintArray(out, "uint8_t", "kPages", pages);
-  PrintArray(out, "uint32_t", "kDecompositions", d.decompositions);
+  PrintArray(out, "uint32_t", name, rows);
+  PrintArray(out, "uint32_t", name + "Pool", pool);
+}
+
+void Print(std::ostream& out, const Database& d) {
+  out << "// Written by tools/unicode_tables.cpp.\n#include \"frontend/unicode_data.h\"\n\nnamespace llmc {\nnamespace "
+         "{\n";
+  std::vector<uint32_t> ranges;
+  std::map<std::string, std::pair<size_t, size_t>> places;  // in ranges
+  for (const auto& [name, set] : d.properties) {
+    const size_t begin = ranges.size();
+    for (uint32_t c = 0; c < kCodePoints; ++c) {
+      if (!set[c] || (c > 0 && set[c - 1])) continue;
+      uint32_t last = c;
+      while (last + 1 < kCodePoints && set[last + 1]) ++last;
+      ranges.insert(ranges.end(), {c, last});
+    }
+    places[name] = {begin, ranges.size()};
+  }
+  PrintArray(out, "uint32_t", "kRanges", ranges);
+  std::map<std::string, std::pair<size_t, size_t>> names = places;
+  for (const auto& [alias, name] : d.aliases) {
+    if (const auto found = places.find(name); found != places.end()) names.emplace(alias, found->second);
+  }
+  out << "const UnicodeProperty kProperties[] = {\n";
+  for (const auto& [name, place] : names)
+    out << "{\"" << name << "\", {kRanges + " << place.first << ", " << place.second - place.first << "}},\n";
+  out << "};\n";
+  std::vector<uint32_t> folds, combining;
+  for (const auto& [from, to] : d.folds) folds.insert(folds.end(), {from, to});
+  for (const auto& [c, value] : d.combining) combining.insert(combining.end(), {c, value});
+  PrintArray(out, "uint32_t", "kFolds", folds);
+  PrintArray(out, "uint32_t", "kCombining", combining);
   PrintArray(out, "uint32_t", "kCompositions", d.compositions);
-  PrintArray(out, "uint32_t", "kCombining", d.combining);
-  out << "template <typename T, size_t n>\nstd::string_view Bytes(const T (&values)[n]) {\n"
-         "  return {reinterpret_cast<const char*>(values), sizeof(values)};\n}\n}  // namespace\n\n"
-         "UnicodeTables BuiltinUnicode() {\n"
-         "  return {Bytes(kIndex), Bytes(kPages), Bytes(kDecompositions), Bytes(kCompositions), "
-         "Bytes(kCombining)};\n}\n\n}  // namespace llmc\n";
+  PrintLists(out, "kLower", d.lower);
+  PrintLists(out, "kCanonical", d.canonical);
+  PrintLists(out, "kCompatible", d.compatible);
+  out << "}  // namespace\n\nUnicodeData BuiltinUnicode() {\n"
+         "  return {kProperties, kFolds, kCombining, kCompositions, {kLower, kLowerPool}, {kCanonical, "
+         "kCanonicalPool},\n"
+         "          {kCompatible, kCompatiblePool}};\n}\n\n}  // namespace llmc\n";
 }
 
 }  // namespace

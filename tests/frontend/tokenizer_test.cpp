@@ -8,8 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "frontend/tokenizer_bpe.h"
+#include "frontend/tokenizer_source.h"
 #include "frontend/unicode.h"
+#include "runtime/plan_load.h"
 #include "runtime/plan_tokenizer.h"
 
 namespace llmc {
@@ -64,7 +65,7 @@ TEST(HfTokenizer, Minimal) {
   const LoweredTokenizer lowered = LowerHfTokenizer(Parts().Files(), 5);
   const TokenizerSection s = Section(lowered.section);
   EXPECT_EQ(s.header.token_count, 5U);
-  EXPECT_EQ(s.header.step_count, 1U);
+  EXPECT_EQ(s.table(TokenizerTable::Cuts).size(), sizeof(StepRecord));
   EXPECT_EQ(s.header.flags, 0U);
   EXPECT_FALSE(lowered.add_bos);
   EXPECT_FALSE(lowered.bos_id);
@@ -90,11 +91,12 @@ TEST(HfTokenizer, BosFromTheTemplateAndTheConfiguration) {
       {"null", "", false, -1},
       {R"({"type": "ByteLevel"})", R"({"bos_token": "<s>"})", false, 4},
       {prefix, "", true, 4},
-      {R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" + prefix + "]}", R"({"bos_token": "a"})", true,
-       4},
-      {prefix, R"({"bos_token": "<s>", "add_bos_token": false})", false, 4},
-      {"null", R"({"bos_token": {"content": "<s>"}, "add_bos_token": true})", true, 4},
-      {"null", R"({"bos_token": null, "add_bos_token": true})", false, -1},
+      {R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" + prefix + "]}", R"({"bos_token": "a"})", false,
+       0},
+      // The post-processor alone decides, as in transformers.
+      {prefix, R"({"bos_token": "<s>", "add_bos_token": false})", true, 4},
+      {"null", R"({"bos_token": {"content": "<s>"}, "add_bos_token": true})", false, 4},
+      {"null", R"({"bos_token": null, "add_bos_token": true, "add_eos_token": true})", false, -1},
       {"null", R"({"bos_token": "gone", "add_eos_token": false})", false, -1},
   };
   for (const Row& row : rows) {
@@ -115,77 +117,49 @@ TEST(HfTokenizer, TheStopIdIsEos) {
   EXPECT_EQ(LowerHfTokenizer(parts.Files(), 0).stop_ids, std::vector<int32_t>({2}));
 }
 
-TEST(HfTokenizer, StepsOfPreTokenizers) {
-  struct Row {
-    std::string text;
-    std::vector<StepKind> kinds;
-  };
-  const std::string byte_level = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})";
-  const std::string letters = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|)";
-  const std::string rest = R"(| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
-  auto split = [&](const std::string& pattern, const std::string& more = R"("behavior": "Isolated", "invert": false)") {
-    return R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": ")" + pattern + "\"}, " +
-           more + "}, " + byte_level + "]}";
-  };
-  const std::vector<Row> rows = {
-      {byte_level, {}},
-      {split(letters + R"(\\p{N}{1,3})" + rest), {StepKind::Llama3}},
-      {split(letters + R"(\\p{N})" + rest), {StepKind::Qwen2}},
-      {split(letters + R"(\\p{N})" + rest, R"("behavior": "Removed", "invert": true)"), {StepKind::Qwen2}},
-      {split(R"(\\p{N})"), {StepKind::Digit}},
-      {R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
-          {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]})",
-       {StepKind::Digit, StepKind::Gpt2}},
-      {R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": false}, {"type": "Sequence",
-          "pretokenizers": [{"type": "ByteLevel", "add_prefix_space": true, "use_regex": false}]}]})",
-       {StepKind::Digits, StepKind::Whole}},
-  };
-  for (const Row& row : rows) {
-    Parts parts;
-    parts.root["pre_tokenizer"] = row.text;
-    const TokenizerSection s = Section(LowerHfTokenizer(parts.Files(), 0).section);
-    std::vector<StepKind> kinds;
-    for (uint32_t i = 0; i < s.header.step_count; ++i) kinds.push_back(static_cast<StepKind>(s.header.steps[i].kind));
-    EXPECT_EQ(kinds, row.kinds) << row.text;
-  }
-}
-
-TEST(HfTokenizer, RefusesWhatIsNotByteLevelBpe) {
+TEST(HfTokenizer, RefusesWhatItCannotHonour) {
   auto unsupported = [](const std::string& part, const std::string& key, const std::string& value, bool in_model) {
     ExpectHfRefused([&](Parts& p) { (in_model ? p.model : p.root)[key] = value; }, DiagKind::Unsupported, part);
   };
-  unsupported("the model Unigram (SentencePiece) isn't supported; --no-tokenizer compiles the model", "type",
-              R"("Unigram")", true);
-  unsupported("the model WordPiece", "type", R"("WordPiece")", true);
-  unsupported("BPE with byte_fallback = true (SentencePiece)", "byte_fallback", "true", true);
-  unsupported("BPE with dropout = 0.1", "dropout", "0.1", true);
-  unsupported("BPE with continuing_subword_prefix = \"##\"", "continuing_subword_prefix", "\"##\"", true);
-  unsupported("BPE with end_of_word_suffix = \"</w>\"", "end_of_word_suffix", "\"</w>\"", true);
-  unsupported("the normalizer Lowercase", "normalizer", R"({"type": "Lowercase"})", false);
-  unsupported("the normalizer NFKC", "normalizer",
-              R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})", false);
-  unsupported("Metaspace (SentencePiece)", "pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})", false);
-  unsupported("the pre-tokenizer Whitespace", "pre_tokenizer", R"({"type": "Whitespace"})", false);
-  unsupported("BPE without a ByteLevel pre-tokenizer", "pre_tokenizer", "null", false);
-  unsupported("BPE without a ByteLevel pre-tokenizer", "pre_tokenizer", R"({"type": "Digits"})", false);
-  unsupported("the pre-tokenizer pattern \"[0-9]+\"", "pre_tokenizer",
-              R"({"type": "Split", "pattern": {"Regex": "[0-9]+"}, "behavior": "Isolated"})", false);
-  unsupported("a Split by the text {\"String\": \" \"}", "pre_tokenizer",
-              R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Isolated"})", false);
-  unsupported("the Split behavior \"MergedWithNext\"", "pre_tokenizer",
-              R"({"type": "Split", "pattern": {"Regex": "\\p{N}"}, "behavior": "MergedWithNext"})", false);
-  unsupported("a pre-tokenizer behind ByteLevel", "pre_tokenizer",
+  auto split = [](const std::string& pattern) {
+    return R"({"type": "Split", "pattern": {"Regex": ")" + pattern + R"("}, "behavior": "Isolated", "invert": false})";
+  };
+  unsupported("the model WordLevel isn't supported; --no-tokenizer compiles the model", "type", R"("WordLevel")", true);
+  unsupported("a model with dropout = 0.1", "dropout", "0.1", true);
+  unsupported("continuing_subword_prefix = \"##\"", "continuing_subword_prefix", "\"##\"", true);
+  unsupported("end_of_word_suffix = \"</w>\"", "end_of_word_suffix", "\"</w>\"", true);
+  unsupported("the normalizer ByteLevel", "normalizer", R"({"type": "ByteLevel"})", false);
+  unsupported("the pre-tokenizer UnicodeScripts", "pre_tokenizer", R"({"type": "UnicodeScripts"})", false);
+  unsupported("Metaspace behind ByteLevel", "pre_tokenizer",
               R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel", "add_prefix_space": false},
-                 {"type": "Digits", "individual_digits": true}]})",
+                 {"type": "Metaspace", "replacement": "_"}]})",
               false);
-  unsupported("the decoder WordPiece", "decoder", R"({"type": "WordPiece"})", false);
-  unsupported("BPE without a ByteLevel decoder", "decoder", "null", false);
-  unsupported("the post-processor RobertaProcessing", "post_processor", R"({"type": "RobertaProcessing"})", false);
-  unsupported("the token \"<s>\" behind the text", "post_processor",
-              R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "<s>"}}],
-                 "special_tokens": {"<s>": {"ids": [4]}}})",
+  unsupported("{\"Regex\": \"(?<=a)b\"} has a lookbehind, which isn't supported", "pre_tokenizer", split("(?<=a)b"),
               false);
-  ExpectHfRefused([](Parts& p) { p.config = R"({"add_eos_token": true})"; }, DiagKind::Unsupported, "add_eos_token");
+  unsupported("looks ahead at more than one character", "pre_tokenizer", split("a(?!bc)"), false);
+  unsupported("can match nothing at all", "pre_tokenizer", split("a*"), false);
+  unsupported("the property \\p{Klingon}, which isn't known", "pre_tokenizer", split(R"(\\p{Klingon})"), false);
+  unsupported("needs more than", "pre_tokenizer", split("(?:[ab]*a[ab]{15}c)"), false);
+  unsupported(
+      "a stage of more than 16 steps", "normalizer",
+      R"({"type": "Sequence", "normalizers": [)" +
+          [] {
+            std::string many = R"({"type": "NFC"})";
+            for (int i = 0; i < 17; ++i) many += R"(, {"type": "NFC"})";
+            return many;
+          }() +
+          "]}",
+      false);
+  unsupported("an empty pattern", "pre_tokenizer",
+              R"({"type": "Split", "pattern": {"String": ""}, "behavior": "Isolated"})", false);
+  unsupported("the decoder CTC", "decoder", R"({"type": "CTC"})", false);
+  unsupported("ByteLevel without a ByteLevel decoder", "decoder", "null", false);
+  unsupported("a ByteLevel decoder without ByteLevel", "pre_tokenizer", "null", false);
+  unsupported("a second post-processor", "post_processor",
+              R"({"type": "Sequence", "processors": [{"type": "BertProcessing", "sep": ["<s>", 4], "cls": ["<s>", 4]},
+                 {"type": "BertProcessing", "sep": ["<s>", 4], "cls": ["<s>", 4]}]})",
+              false);
+  unsupported("ByteLevel with byte_fallback", "byte_fallback", "true", true);
 }
 
 TEST(HfTokenizer, RefusesBadVocabularies) {
@@ -207,10 +181,10 @@ TEST(HfTokenizer, RefusesBadVocabularies) {
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 1, "content": "x"}])"; });
   bad("added token \"y\" has the id 4, which is \"x\"",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 4, "content": "x"}, {"id": 4, "content": "y"}])"; });
-  bad("add_bos_token is true, but bos_token is no token",
-      [](Parts& p) { p.config = R"({"bos_token": "x", "add_bos_token": true})"; });
+  bad("the post-processor adds the id 5, the vocabulary has 5",
+      [](Parts& p) { p.root["post_processor"] = R"({"type": "BertProcessing", "sep": ["x", 5], "cls": ["<s>", 4]})"; });
   bad("\"model\" is missing", [](Parts& p) { p.model.clear(); }, DiagKind::MissingKey);
-  bad("needs \"vocab\" and \"merges\"", [](Parts& p) { p.model.erase("merges"); }, DiagKind::MissingKey);
+  bad("needs \"merges\"", [](Parts& p) { p.model.erase("merges"); }, DiagKind::MissingKey);
   bad("needs \"content\" and \"id\"", [](Parts& p) { p.root["added_tokens"] = "[{}]"; }, DiagKind::MissingKey);
   ExpectHfRefused([](Parts&) {}, DiagKind::BadValue, "token \"<s>\" has the id 4, the model's embedding has 4 rows", 4);
 }
@@ -280,7 +254,6 @@ TEST(GgufTokenizer, Refuses) {
   refused([](auto& g) { g.model = "bert"; }, DiagKind::Unsupported, "the model bert (WordPiece)");
   refused([](auto& g) { g.pre = "unheard-of"; }, DiagKind::Unsupported, "the pre-tokenizer \"unheard-of\"");
   refused([](auto& g) { g.pre = ""; }, DiagKind::Unsupported, "without tokenizer.ggml.pre");
-  refused([](auto& g) { g.add_eos = true; }, DiagKind::Unsupported, "add_eos_token");
   refused([](auto& g) { g.tokens.clear(); }, DiagKind::MissingKey, "there are no tokens");
   refused([](auto& g) { g.token_type.pop_back(); }, DiagKind::BadValue, "6 types for 7 tokens");
   refused([](auto& g) { g.merges = {"ab"}; }, DiagKind::BadValue, "merge 0 is \"ab\"");
@@ -300,58 +273,81 @@ TEST(ByteAlphabet, StandsForEachByteOnce) {
   EXPECT_FALSE(BytesOfAlphabet("\xC3", bytes));
 }
 
-// Samples of the Unicode tables and of NFC, from the standard.
-TEST(Unicode, Nfc) {
-  const UnicodeTables u = BuiltinUnicode();
-  struct Row {
-    std::string text, nfc;
-  };
-  const std::vector<Row> rows = {
-      {"plain", "plain"},
-      {"e\xCC\x81", "\xC3\xA9"},
-      {"\xE2\x84\xAB", "\xC3\x85"},                              // Angstrom sign, a singleton
-      {"a\xCC\xA3\xCC\x82", "\xE1\xBA\xAD"},                     // in order
-      {"a\xCC\x82\xCC\xA3", "\xE1\xBA\xAD"},                     // out of order
-      {"q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87"},                // sorted, nothing to compose
-      {"\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8", "\xEA\xB0\x81"},  // Hangul L V T
-      {"\xEA\xB0\x80\xE1\x86\xA8", "\xEA\xB0\x81"},              // LV T
-      {"\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC"},              // excluded from composition
-      {"\xCC\x81", "\xCC\x81"},
-      {"a\xCC\xB8\xCC\x81", "\xC3\xA1\xCC\xB8"},  // U+0301 composes around a mark of a lower class
-      {"\xFF"
-       "e\xCC\x81\xC3",
-       "\xFF\xC3\xA9\xC3"},  // bad bytes stay
-  };
-  for (const Row& row : rows) {
-    EXPECT_EQ(u.Nfc(row.text), row.nfc) << row.text;
-    EXPECT_EQ(u.Nfc(row.nfc), row.nfc);
-    EXPECT_TRUE(row.text == row.nfc || u.NeedsNfc(row.text)) << row.text;
-  }
-  EXPECT_FALSE(u.NeedsNfc("caf\xC3\xA9 \xE4\xBD\xA0"));
-  std::string marks = "a";
-  for (int i = 0; i < 100000; ++i) marks += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";
-  const std::string sorted = u.Nfc(marks);  // U+1EA1, then the other U+0323, then all U+0301
-  EXPECT_EQ(sorted.size(), marks.size());
-  EXPECT_EQ(u.Nfc(sorted), sorted);
+// Samples of the Unicode tables and of the normal forms, from the standard.
+std::string Normalized(NormalForm form, std::string_view text) {
+  const std::string table = NormalFormTable(form);
+  std::string out;
+  NormalFormTables(table).Apply(text, out, nullptr);
+  return out;
 }
 
-TEST(Unicode, Classes) {
-  const UnicodeTables u = BuiltinUnicode();
-  EXPECT_EQ(u.Class('a') & ~kClassNfcCheck, kClassLetter | kClassWord);
-  EXPECT_EQ(u.Class('7'), kClassNumber | kClassWord);
-  EXPECT_EQ(u.Class('_'), kClassWord);
-  EXPECT_EQ(u.Class(' '), kClassSpace);
-  EXPECT_EQ(u.Class(0x85), kClassSpace);
-  EXPECT_EQ(u.Class(0x3000), kClassSpace);
-  EXPECT_EQ(u.Class(0x200B), 0);
-  EXPECT_EQ(u.Class(0x200D), kClassWord);
-  EXPECT_EQ(u.Class(0xBD), kClassNumber);
-  EXPECT_EQ(u.Class(0x4E2D), kClassLetter | kClassWord);
-  EXPECT_EQ(u.Class(0x2B739), kClassLetter | kClassWord);  // inside a range of UnicodeData.txt
-  EXPECT_EQ(u.Class(0x301), kClassMark | kClassWord | kClassNfcCheck);
-  EXPECT_EQ(u.Class(0x1F600), 0);
-  EXPECT_EQ(u.Class(kMaxCodePoint), 0);
-  EXPECT_EQ(u.Class(kBadByte + 0xFF), 0);
+TEST(Unicode, NormalForms) {
+  struct Row {
+    std::string text, nfc, nfd;
+  };
+  const std::vector<Row> rows = {
+      {"plain", "plain", "plain"},
+      {"e\xCC\x81", "\xC3\xA9", "e\xCC\x81"},
+      {"\xE2\x84\xAB", "\xC3\x85", "A\xCC\x8A"},                        // Angstrom sign, a singleton
+      {"a\xCC\xA3\xCC\x82", "\xE1\xBA\xAD", "a\xCC\xA3\xCC\x82"},       // in order
+      {"a\xCC\x82\xCC\xA3", "\xE1\xBA\xAD", "a\xCC\xA3\xCC\x82"},       // out of order
+      {"q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87", "q\xCC\xA3\xCC\x87"},  // nothing to compose
+      {"\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8", "\xEA\xB0\x81", "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8"},
+      {"\xEA\xB0\x80\xE1\x86\xA8", "\xEA\xB0\x81", "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8"},  // LV T
+      {"\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC", "\xE0\xA4\x95\xE0\xA4\xBC"},  // excluded from composition
+      {"\xCC\x81", "\xCC\x81", "\xCC\x81"},
+      {"a\xCC\xB8\xCC\x81", "\xC3\xA1\xCC\xB8", "a\xCC\xB8\xCC\x81"},  // composes around a mark of a lower class
+      {"\xFF"
+       "e\xCC\x81\xC3",
+       "\xFF\xC3\xA9\xC3",
+       "\xFF"
+       "e\xCC\x81\xC3"},  // bad bytes stay
+  };
+  const std::string nfc_table = NormalFormTable(NormalForm::Nfc);
+  const NormalFormTables nfc(nfc_table);
+  for (const Row& row : rows) {
+    EXPECT_EQ(Normalized(NormalForm::Nfc, row.text), row.nfc) << row.text;
+    EXPECT_EQ(Normalized(NormalForm::Nfc, row.nfc), row.nfc);
+    EXPECT_EQ(Normalized(NormalForm::Nfd, row.text), row.nfd) << row.text;
+    EXPECT_TRUE(row.text == row.nfc || nfc.MayChange(row.text)) << row.text;
+  }
+  EXPECT_FALSE(nfc.MayChange("caf\xC3\xA9 \xE4\xBD\xA0"));
+  EXPECT_EQ(Normalized(NormalForm::Nfkc, "\xEF\xAC\x81\xE2\x91\xA0\xEF\xBC\xA1"), "fi1A");
+  EXPECT_EQ(Normalized(NormalForm::Nfkd, "\xE1\xBA\x9B\xCC\xA3"), "s\xCC\xA3\xCC\x87");
+  std::string marks = "a";
+  for (int i = 0; i < 100000; ++i) marks += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";
+  const std::string sorted = Normalized(NormalForm::Nfc, marks);  // U+1EA1, then the other U+0323, then all U+0301
+  EXPECT_EQ(sorted.size(), marks.size());
+  EXPECT_EQ(Normalized(NormalForm::Nfc, sorted), sorted);
+}
+
+TEST(Unicode, Properties) {
+  auto in = [](const char* property, uint32_t c) { return FindProperty(property)->Contains(c); };
+  EXPECT_TRUE(in("L", 'a') && in("Letter", 'a') && in("lowercase letter", 'a') && !in("Lu", 'a'));
+  EXPECT_TRUE(in("Han", 0x4E2D) && in("Hani", 0x4E2D) && !in("Hiragana", 0x4E2D));
+  EXPECT_TRUE(in("N", 0xBD) && in("No", 0xBD) && !in("Nd", 0xBD));
+  EXPECT_TRUE(in("L", 0x2B739));  // inside a range of UnicodeData.txt
+  EXPECT_TRUE(in("Cn", 0x10FFFF) && in("White_Space", 0x85) && in("M", 0x301));
+  EXPECT_EQ(FindProperty("Klingon"), nullptr);
+  const std::string table = WordClassTable();
+  const CodePointBytes classes(table);
+  EXPECT_EQ(classes.At('_'), kClassWord);
+  EXPECT_EQ(classes.At(0x200D), kClassWord);
+  EXPECT_EQ(classes.At(0x3000), kClassSpace);
+  EXPECT_EQ(classes.At(0x200B), 0);
+  EXPECT_EQ(classes.At(kMaxCodePoint), 0);
+  EXPECT_TRUE(CaseClosure(CodeSet::Of('s')).Contains(0x17F));
+  EXPECT_TRUE(CaseClosure(CodeSet::Of(0x17F)).Contains('S'));
+}
+
+TEST(Unicode, Sets) {
+  const CodeSet a({{5, 9}, {1, 3}, {4, 4}}), b({{3, 6}, {20, 30}});
+  EXPECT_EQ(a.ranges(), std::vector<CodeRange>({{1, 9}}));
+  EXPECT_EQ((a & b).ranges(), std::vector<CodeRange>({{3, 6}}));
+  EXPECT_EQ((a | b).ranges(), std::vector<CodeRange>({{1, 9}, {20, 30}}));
+  EXPECT_EQ((~b).ranges(), std::vector<CodeRange>({{0, 2}, {7, 19}, {31, kMaxCodePoint}}));
+  EXPECT_EQ(~~b, b);
+  EXPECT_EQ((~CodeSet()).ranges(), std::vector<CodeRange>({{0, kMaxCodePoint}}));
 }
 
 }  // namespace

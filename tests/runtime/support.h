@@ -41,7 +41,6 @@ inline bool SameBits(std::span<const float> a, std::span<const float> b) {
 // A byte-level tokenizer of the model's vocabulary: 'A' is 1, 'B' is 2, ... 'z' is 58, no merges, BOS 60 if wanted.
 // Bytes outside have no token.
 inline std::string HashTokenizer(bool add_bos) {
-  static const std::string index(2, '\0'), pages(256, '\0');
   TokenizerTables tables;
   tables.byte_ids.fill(-1);
   tables.tokens.resize(kHashVocab);
@@ -55,9 +54,7 @@ inline std::string HashTokenizer(bool add_bos) {
   tables.tokens[60] = "<s>";
   tables.token_flags[60] = kTokenSpecial;
   tables.bos = 60;
-  tables.add_bos = add_bos;
-  tables.steps = {{StepKind::Whole}};
-  tables.unicode = {index, pages, {}, {}, {}};
+  if (add_bos) tables.single = {{60, 0}, {kTemplateFirst, 0}};
   return BuildTokenizerSection(tables);
 }
 

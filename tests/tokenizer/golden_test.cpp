@@ -58,7 +58,7 @@ std::string Show(const std::vector<int32_t>& ids) {
 std::vector<int32_t> WithSecondBos(const Tokenizer& tokenizer, std::string_view text, std::vector<int32_t> ids,
                                    bool parse_special) {
   const std::string_view bos = tokenizer.TokenText(tokenizer.bos_id());
-  if (parse_special && tokenizer.add_bos() && text.starts_with(bos)) ids.insert(ids.begin(), tokenizer.bos_id());
+  if (parse_special && tokenizer.adds_bos() && text.starts_with(bos)) ids.insert(ids.begin(), tokenizer.bos_id());
   return ids;
 }
 
@@ -150,7 +150,7 @@ TEST_F(SmolLm2, Cases) {
   EXPECT_EQ(repeated("A"), 512U);
   EXPECT_EQ(repeated("0"), 4096U);
   EXPECT_EQ(repeated("あ"), 8192U);
-  EXPECT_FALSE(tokenizer.add_bos());
+  EXPECT_FALSE(tokenizer.adds_bos());
   EXPECT_EQ(lowered_.bos_id, 1);
   EXPECT_EQ(tokenizer.eos_id(), 2);
   EXPECT_EQ(lowered_.stop_ids, Ids({0, 2}));

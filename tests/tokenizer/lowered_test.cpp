@@ -140,8 +140,12 @@ class LoadedModel : public testing::Test {
 TEST_F(LoadedModel, TokenizerAndStopIds) {
   const std::string tokenizer = HfText(R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]})");
   EXPECT_TRUE(LoadModel(options_).tokenizer.empty());
-  Write("tokenizer.json", tokenizer);
-  Write("tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b", "add_bos_token": true})");
+  std::string with_bos = tokenizer;
+  with_bos.replace(with_bos.find(R"("post_processor": null)"), 22,
+                   R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a"}},
+                      {"Sequence": {"id": "A"}}], "special_tokens": {"a": {"ids": [0]}}})");
+  Write("tokenizer.json", with_bos);
+  Write("tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b"})");
   Model model = LoadModel(options_);
   EXPECT_EQ(Tokenizer(model.tokenizer).Encode("ab"), Ids({0, 2}));
   EXPECT_TRUE(model.generation.add_bos);

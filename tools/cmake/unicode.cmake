@@ -1,6 +1,7 @@
 # Unicode tables of the front end, from Debian's package unicode-data.
 set(LLMC_UNICODE_DIR /usr/share/unicode CACHE PATH "Unicode Character Database: UnicodeData.txt, PropList.txt, ...")
-set(unicode_files UnicodeData.txt PropList.txt DerivedCoreProperties.txt DerivedNormalizationProps.txt)
+set(unicode_files UnicodeData.txt PropList.txt DerivedCoreProperties.txt DerivedNormalizationProps.txt Scripts.txt PropertyValueAliases.txt
+  CaseFolding.txt SpecialCasing.txt emoji/emoji-data.txt auxiliary/GraphemeBreakProperty.txt)
 list(TRANSFORM unicode_files PREPEND ${LLMC_UNICODE_DIR}/)
 foreach(file ${unicode_files})
   if(NOT EXISTS ${file})
