@@ -70,6 +70,11 @@ INLINE A8 A8Row(const uint8_t* row, int64_t k) {
 }
 INLINE int32_t SumOf(A8 x, int64_t block) { return x.sums[2 * block]; }
 
+// The two sums of a block as one word, that of all codes in its low half.
+INLINE const int32_t* A8SumWords(const uint8_t* row, int64_t k) {
+  return reinterpret_cast<const int32_t*>(row + k + k / 4);
+}
+
 // Block `block` of an a8 row of k elements from 32 values. The largest magnitude is found among bits, where a NaN is
 // above all: so d isn't finite when one of the values isn't, and codes and sum are then any.
 INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
