@@ -21,7 +21,7 @@ INLINE void MakeStarts(const uint8_t* const (&x)[R], int64_t k, int64_t block, i
                        int32_t (&start)[R][kStarts]) {
   if constexpr (kOffset != 0) {
 #pragma clang loop unroll(full)
-    for (int r = 0; r < R; ++r) StoreInt(start[r], TimesLow16(LoadIntPart(A8SumWords(x[r], k) + block, n), -kOffset));
+    for (int r = 0; r < R; ++r) StoreInt(start[r], TimesLow16(LoadIntPart(A8Row(x[r], k).sums + block, n), -kOffset));
   }
 }
 
