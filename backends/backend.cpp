@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/diag.h"
+#include "runtime/plan.h"
 #include "runtime/plan_hash.h"
 #ifdef LLMC_WITH_LLVM
 #include "backends/llvm/codegen.h"
@@ -53,6 +54,15 @@ void CheckBackend(std::string_view name) {
                                  name, lacks, fmt::join(names, ", ")));
   }
   throw UsageError(fmt::format("no backend is called \"{}\"; there is {}", name, fmt::join(names, ", ")));
+}
+
+std::vector<std::string> TargetsHere() {
+  std::vector<std::string> names;
+#ifdef LLMC_WITH_LLVM
+  for (const Target& target : AllTargets())
+    if (MissingCpuFeatures(target.features).empty()) names.push_back(target.name);
+#endif
+  return names;
 }
 
 std::string BackendBuildId() {

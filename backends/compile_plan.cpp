@@ -167,6 +167,22 @@ std::vector<Target> Targets(const PlanRequest& request) {
   return targets;
 }
 
+// The one of the list that the loader would pick here (runtime/loader.h).
+const Target& BestHere(const std::vector<Target>& targets) {
+  const Target* best = nullptr;
+  std::string missing;
+  for (const Target& target : targets) {
+    const std::vector<std::string> lacks = MissingCpuFeatures(target.features);
+    if (!lacks.empty()) {
+      missing += fmt::format("{}{} needs {}", missing.empty() ? "" : "; ", target.name, fmt::join(lacks, " "));
+    } else if (best == nullptr || target.features.size() > best->features.size()) {
+      best = &target;
+    }
+  }
+  if (best == nullptr) throw UsageError("this CPU (" + CpuName() + ") can't run what it would compile: " + missing);
+  return *best;
+}
+
 // Adds targets to the manifest; returns their code, in order.
 std::vector<std::string> CompileTargets(const PlanRequest& request, const std::vector<Target>& targets,
                                         const Program& program, Manifest& manifest) {
@@ -270,9 +286,9 @@ MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl
   impl_->manifest = ManifestOf(request, program);
   const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  Targets(request);  // as in a plan, a wrong name is an error; the code is for this CPU whatever they say
+  const std::vector<Target> targets = Targets(request);  // as in a plan, a wrong name is always an error
   if (!code_phases.phases.empty()) {
-    const Target target = TargetFromName("native");
+    const Target& target = BestHere(targets);
     impl_->manifest.targets.push_back({target.name, target.features, {}, {}});
     impl_->jit = std::make_unique<Jit>(CompileObject(code_phases, target, request.jobs));
     Report(request, "code", 1);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/backend.h"
 #include "ir/module.h"
 #include "ir/weights.h"
 #include "runtime/context.h"
@@ -18,8 +19,8 @@ struct PlanRequest {
   const Module* module = nullptr;  // as plan-memory left it, verified
   const WeightSource* weights = nullptr;
   std::string backend = "llvm";
-  std::string targets = "x86-64-v3";  // comma-separated, best last
-  int jobs = 1;                       // threads; never reaches the bytes
+  std::string targets = kDefaultTargets;  // comma-separated
+  int jobs = 1;                           // threads; never reaches the bytes
   bool self_test = true;
   bool self_test_large = false;          // also above kSelfTestWeights bytes of weights
   std::string build_id;                  // appended to BackendBuildId(): hashes of what other layers embed
@@ -38,8 +39,8 @@ inline constexpr int64_t kSelfTestWeights = int64_t{1} << 30;
 // that the backend can't do), UsageError (backend, targets). Whatever happens, `path` is a whole plan or untouched.
 uint64_t WritePlan(const PlanRequest& request, const std::string& path);
 
-// A plan in memory: the weights in pages of their own, and (backend llvm) the object of the first target that this
-// machine runs, through ORC.
+// A plan in memory: the weights in pages of their own, and (backend llvm) the object of the best target of the list
+// that this machine runs, through ORC. UsageError if it runs none.
 class MemoryPlan {
  public:
   explicit MemoryPlan(const PlanRequest& request);

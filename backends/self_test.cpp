@@ -145,26 +145,32 @@ PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::strin
   for (uint32_t i = 0; i < count; ++i)
     test.ids.push_back(static_cast<int32_t>((uint64_t{i} * 7919 + 1) % manifest.vocab));
 
-  size_t usable = manifest.targets.size();
+  std::vector<size_t> usable;
   for (size_t t = 0; t < manifest.targets.size(); ++t) {
-    if (MissingCpuFeatures(manifest.targets[t].features).empty()) usable = t;
+    if (MissingCpuFeatures(manifest.targets[t].features).empty()) usable.push_back(t);
   }
   const bool all_code = std::all_of(manifest.phases.begin(), manifest.phases.end(), [](const PlanPhase& phase) {
     return phase.steps.size() == 1 && phase.steps[0].kind == static_cast<uint32_t>(PlanStepKind::Code);
   });
-  if (usable == manifest.targets.size() || !all_code) {
+  if (usable.empty() || !all_code) {
     FromInterpreter(manifest, module, source, test);
     return test;
   }
-  const Code executable(code[usable]);
-  const auto run = [&](PhaseKind kind) {
-    const PlanPhase& phase = PhaseFor(manifest, kind, kind == PhaseKind::Decode ? 1 : test.ids.size());
-    const uint64_t entry = manifest.targets[usable].entries.at(phase.steps[0].payload);
-    return HashOf(RunCode(executable.Entry(entry), manifest, kind, weights, test.ids));
-  };
-  test.prefill = run(PhaseKind::Prefill);
-  test.decode = run(PhaseKind::Decode);
-  test.score = run(PhaseKind::Score);
+  for (const size_t t : usable) {
+    const Code executable(code[t]);
+    const auto run = [&](PhaseKind kind, uint64_t& hash) {
+      const PlanPhase& phase = PhaseFor(manifest, kind, kind == PhaseKind::Decode ? 1 : test.ids.size());
+      const uint64_t entry = manifest.targets[t].entries.at(phase.steps[0].payload);
+      const uint64_t got = HashOf(RunCode(executable.Entry(entry), manifest, kind, weights, test.ids));
+      LLMC_CHECK(t == usable[0] || got == hash, "self-test: " + manifest.targets[t].name + " and " +
+                                                    manifest.targets[usable[0]].name + " differ in " +
+                                                    std::string(PhaseKindName(kind)));
+      hash = got;
+    };
+    run(PhaseKind::Prefill, test.prefill);
+    run(PhaseKind::Decode, test.decode);
+    run(PhaseKind::Score, test.score);
+  }
   return test;
 }
 

@@ -10,8 +10,8 @@
 
 namespace llmc {
 
-// By the code of a target that this machine runs when every phase is code, else by the interpreter. code[i]: of
-// manifest.targets[i].
+// By the code of every target that this machine runs, which must agree, when every phase is code; else by the
+// interpreter. code[i]: of manifest.targets[i].
 PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
                           const WeightSource& source, const uint8_t* weights);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 
@@ -16,7 +17,7 @@ struct CompileFlags {
   ModelOptions model;
   std::string output;
   std::string backend = "llvm";
-  std::string target_cpu = "x86-64-v3";
+  std::string target_cpu = kDefaultTargets;
   std::string dump_ir;
   std::vector<std::string> print_after, print_before;  // pass names; "all"
   std::string stop_after;

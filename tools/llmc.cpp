@@ -61,7 +61,11 @@ void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
                  "who makes the code: llvm, onednn (matrix products by oneDNN), auto (the faster "
                  "one for each phase), reference (none)")
       ->check(CLI::IsMember({"llvm", "onednn", "auto", "reference"}));
-  app.add_option("--target-cpu", flags.target_cpu, "x86-64-v3, native (this machine: what auto chooses for)")
+  app.add_option(
+         "--target-cpu", flags.target_cpu,
+         "CPUs that the code is for, separated by commas: x86-64-v3, x86-64-v3-vnni, x86-64-v4, x86-64-v4-vnni, "
+         "native (the best of them here); the loader takes the best that runs (default: " +
+             std::string(kDefaultTargets) + "; of llmc run: native)")
       ->type_name("LIST");
   app.add_option("--dump-ir", flags.dump_ir, "write the IR after each pass that changed it into DIR")->type_name("DIR");
   AddList(app, "--print-after", flags.print_after, "print the IR after PASS (or all) to stderr")->type_name("PASS");

@@ -3,12 +3,13 @@
 #pragma once
 #include <string>
 
+#include "backends/backend.h"
 #include "passes/pass.h"
 
 namespace llmc {
 
 // `backend` and `targets` as on llmc's command line.
-PassContext ContextFor(const std::string& backend, const std::string& targets = "x86-64-v3");
+PassContext ContextFor(const std::string& backend, const std::string& targets = kDefaultTargets);
 
 // The module's option `target` (auto chose for it), as on the command line; empty if there is none.
 std::string TargetsOf(const Module& module);

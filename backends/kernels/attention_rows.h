@@ -1,42 +1,54 @@
-// Attention for many rows: queries of one kv head in blocks of 48, each group widened to f32 once a block, 6 x 16
-// register tiles for both products.
+// Attention for many rows: queries of one kv head in blocks of 48, each group widened to f32 once a block, register
+// tiles (fma_tile.h) for both products.
 #pragma once
 #include "backends/kernels/attention.h"
+#include "backends/kernels/fma_tile.h"
 
 namespace KERNELS_NAMESPACE {
 
-constexpr int64_t kQueryBlock = 48;  // a multiple of 6
+constexpr int64_t kQueryBlock = 48;  // a multiple of 12 and of 6
 
 // Buffers of a thread, sized by dim rounded up to 16 (`wide`).
 struct AttentionScratch {
   float *q, *keys, *values, *o, *s;
 };
 
-INLINE void Clear(F32x16 (&acc)[6]) {
+template <int C>
+INLINE void Clear(F32x16 (&acc)[kTileRows][C]) {
 #pragma clang loop unroll(full)
-  for (int r = 0; r < 6; ++r) acc[r] = Zero();
-}
-// acc[6][16] goes on: six rows of a (row stride a_stride) times b[count][16], b rows b_stride apart; chains over count.
-INLINE void Multiply6(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t count,
-                      F32x16 (&acc)[6]) {
-#pragma clang loop unroll(disable)
-  for (int64_t i = 0; i < count; ++i) {
-    const F32x16 row = Load(b + i * b_stride);
+  for (int r = 0; r < kTileRows; ++r) {
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) FmaInOrder(acc[r], a + r * a_stride + i, row);
+    for (int c = 0; c < C; ++c) acc[r][c] = Zero();
   }
 }
+// acc[kTileRows][C] goes on: rows of a (row stride a_stride) times b[count][16 C], b rows b_stride and its vectors
+// c_stride apart; chains over count.
+template <int C>
+INLINE void MultiplyTile(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t c_stride,
+                         int64_t count, F32x16 (&acc)[kTileRows][C]) {
+  const float *rows[kTileRows], *columns[C];
+#pragma clang loop unroll(full)
+  for (int r = 0; r < kTileRows; ++r) rows[r] = a + r * a_stride;
+#pragma clang loop unroll(full)
+  for (int c = 0; c < C; ++c) columns[c] = b + c * c_stride;
+  FmaTile<kTileRows, C>(rows, columns, b_stride, count, acc);
+}
 
-// The same for weights of six queries and the values of keys that only some of them see, own[r] each: a key that a
-// query doesn't see has no part in its chain.
+// The same for weights of queries and the values of keys that only some of them see, own[r] each: a key that a query
+// doesn't see has no part in its chain.
+template <int C>
 INLINE void MultiplySeen(const float* weights, const float* values, int64_t values_stride, Range keys,
-                         const Range (&own)[6], F32x16 (&acc)[6]) {
+                         const Range (&own)[kTileRows], F32x16 (&acc)[kTileRows][C]) {
 #pragma clang loop unroll(disable)
   for (int64_t i = keys.begin; i < keys.end; ++i) {
-    const F32x16 row = Load(values + i * values_stride);
+    F32x16 row[C];
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) {
-      if (own[r].begin <= i && i < own[r].end) FmaInOrder(acc[r], weights + r * kGroup + i, row);
+    for (int c = 0; c < C; ++c) row[c] = Load(values + i * values_stride + 16 * c);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < kTileRows; ++r) {
+      if (own[r].begin > i || i >= own[r].end) continue;
+#pragma clang loop unroll(full)
+      for (int c = 0; c < C; ++c) FmaInOrder(acc[r][c], weights + r * kGroup + i, row[c]);
     }
   }
 }
@@ -77,9 +89,9 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
   float keep[kQueryBlock], take[kQueryBlock];  // factors of what is merged so far and of the group at hand
   const auto query = [&](int64_t u) {
     return first + (u < n ? u : n - 1);
-  };  // the last one pads the block to a multiple of 6
+  };  // the last one pads the block to whole tiles of rows
   const auto visible = [&](int64_t u) { return VisibleKeys(pos + query(u) / per_kv, window); };
-  const int64_t padded = (n + 5) / 6 * 6;
+  const int64_t padded = (n + kTileRows - 1) / kTileRows * kTileRows;
 #pragma clang loop unroll(disable)
   for (int64_t u = 0; u < padded; ++u) {
     state[u] = Merged{};
@@ -92,24 +104,30 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
   for (int64_t group = all.begin / kGroup; group * kGroup < all.end; ++group) {
     WidenGroup<E>(k, v, head, group * kGroup, InGroup(all, group), all.end, wide, t, gathered);
 #pragma clang loop unroll(disable)
-    for (int64_t u = 0; u < padded; u += 6) {
-      const Range keys = InGroup({visible(u).begin, visible(u + 5).end}, group);  // of the six together
+    for (int64_t u = 0; u < padded; u += kTileRows) {
+      const Range keys = InGroup({visible(u).begin, visible(u + kTileRows - 1).end}, group);  // of these rows together
       if (keys.begin >= keys.end) {
 #pragma clang loop unroll(full)
-        for (int r = 0; r < 6; ++r) take[u + r] = 0, keep[u + r] = 1;
+        for (int r = 0; r < kTileRows; ++r) take[u + r] = 0, keep[u + r] = 1;
         continue;
       }
-      F32x16 acc[6];
-#pragma clang loop unroll(disable)
-      for (int64_t i = keys.begin / 16 * 16; i < keys.end; i += 16) {
+      const auto score = [&]<int C>(int64_t i, Count<C>) {
+        F32x16 acc[kTileRows][C];
         Clear(acc);
-        Multiply6(t.q + u * dim, dim, t.keys + i * dim, 16, dim, acc);
+        MultiplyTile<C>(t.q + u * dim, dim, t.keys + i * dim, 16, 16 * dim, dim, acc);
 #pragma clang loop unroll(full)
-        for (int r = 0; r < 6; ++r) Store(t.s + (u + r) * kGroup + i, acc[r]);
-      }
-      Range own[6];
+        for (int r = 0; r < kTileRows; ++r) {
+#pragma clang loop unroll(full)
+          for (int c = 0; c < C; ++c) Store(t.s + (u + r) * kGroup + i + 16 * c, acc[r][c]);
+        }
+      };
+      int64_t i = keys.begin / 16 * 16;
 #pragma clang loop unroll(disable)
-      for (int64_t r = u; r < u + 6; ++r) {
+      for (; i + 16 * (kTileVectors - 1) < keys.end; i += 16 * kTileVectors) score(i, Count<kTileVectors>{});
+      if (kTileVectors > 1 && i < keys.end) score(i, Count<1>{});
+      Range own[kTileRows];
+#pragma clang loop unroll(disable)
+      for (int64_t r = u; r < u + kTileRows; ++r) {
         own[r - u] = InGroup(visible(r), group);
         keep[r] = 1;
         take[r] = 0;
@@ -122,24 +140,31 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
         state[r].l = __builtin_fmaf(l, take[r], state[r].l * keep[r]);
         state[r].m = high;
       }
-      // Both bounds ascend from query to query: all six see [begin, end), and before and behind it lie at most five
-      // keys.
-      const int64_t begin = own[5].begin < keys.end ? own[5].begin : keys.end;
+      // Both bounds ascend from query to query: all of these see [begin, end), and before and behind it lie fewer keys
+      // than there are queries.
+      const int64_t begin = own[kTileRows - 1].begin < keys.end ? own[kTileRows - 1].begin : keys.end;
       const int64_t end = own[0].end > begin ? own[0].end : begin;
       const float* weights = t.s + u * kGroup;
-#pragma clang loop unroll(disable)
-      for (int64_t d = 0; d < wide; d += 16) {
+      const auto weigh = [&]<int C>(int64_t d, Count<C>) {
         const float* values = t.values + d;
+        F32x16 acc[kTileRows][C];
         Clear(acc);
-        MultiplySeen(weights, values, wide, {keys.begin, begin}, own, acc);
-        Multiply6(weights + begin, kGroup, values + begin * wide, wide, end - begin, acc);
-        MultiplySeen(weights, values, wide, {end, keys.end}, own, acc);
+        MultiplySeen<C>(weights, values, wide, {keys.begin, begin}, own, acc);
+        MultiplyTile<C>(weights + begin, kGroup, values + begin * wide, wide, 16, end - begin, acc);
+        MultiplySeen<C>(weights, values, wide, {end, keys.end}, own, acc);
 #pragma clang loop unroll(full)
-        for (int r = 0; r < 6; ++r) {
-          float* o = t.o + (u + r) * wide + d;
-          Store(o, Fma(acc[r], Splat(take[u + r]), Mul(Load(o), Splat(keep[u + r]))));
+        for (int r = 0; r < kTileRows; ++r) {
+#pragma clang loop unroll(full)
+          for (int c = 0; c < C; ++c) {
+            float* o = t.o + (u + r) * wide + d + 16 * c;
+            Store(o, Fma(acc[r][c], Splat(take[u + r]), Mul(Load(o), Splat(keep[u + r]))));
+          }
         }
-      }
+      };
+      int64_t d = 0;
+#pragma clang loop unroll(disable)
+      for (; d + 16 * kTileVectors <= wide; d += 16 * kTileVectors) weigh(d, Count<kTileVectors>{});
+      if (kTileVectors > 1 && d < wide) weigh(d, Count<1>{});
     }
   }
 #pragma clang loop unroll(disable)

@@ -6,7 +6,7 @@
 
 namespace KERNELS_NAMESPACE {
 
-constexpr int64_t kBlockRows = 192;  // rows summed at once against one tile: a multiple of 4 and of 6
+constexpr int64_t kBlockRows = 240;  // rows summed at once against one tile: a multiple of 4, 5, 6 and 12
 
 // What a linear multiplies: rows of x, a8 (x_a8) or f32.
 struct Factor {
@@ -25,7 +25,7 @@ INLINE void RowTimesTiles(const Factor& f, const uint8_t* tile, int64_t tile_byt
     F32x16 acc[N];
     if constexpr (kQuantized) {
 #pragma clang loop unroll(full)
-      for (int t = 0; t < N; ++t) acc[t] = GemvA8<T>(tile + t * tile_bytes, A8Row(f.x, f.k), s * part, (s + 1) * part);
+      for (int t = 0; t < N; ++t) acc[t] = GemvA8<T>(tile + t * tile_bytes, f.x, f.k, s * part, (s + 1) * part);
     } else {
       GemvF32<T, N>(tile, tile_bytes, reinterpret_cast<const float*>(f.x), s * part, (s + 1) * part, acc);
     }
@@ -34,24 +34,35 @@ INLINE void RowTimesTiles(const Factor& f, const uint8_t* tile, int64_t tile_byt
   }
 }
 
-// The same for rows [first, first + n_rows), n_rows <= kBlockRows: out[n_rows][16].
+// Tiles that many rows meet at once.
 template <Type T, bool kQuantized>
-INLINE void RowsTimesTile(const Factor& f, int64_t first, int64_t n_rows, const uint8_t* tile, float* out) {
-  alignas(64) float next[kBlockRows * 16];
+constexpr int kTilesAtOnce = kQuantized ? 1 : kTileVectors;
+
+// The same for rows [first, first + n_rows), n_rows <= kBlockRows: out[n_rows][16 N].
+template <Type T, bool kQuantized, int N>
+INLINE void RowsTimesTiles(const Factor& f, int64_t first, int64_t n_rows, const uint8_t* tile, int64_t tile_bytes,
+                           float* out) {
+  alignas(64) float next[kBlockRows * 16 * N];
   constexpr int64_t kUnit = kQuantized ? 32 : 1;
   const int64_t part = f.k / kUnit / f.k_split;
   const uint8_t* x = f.x + first * f.stride;
 #pragma clang loop unroll(disable)
   for (int64_t s = 0; s < f.k_split; ++s) {
-    float* acc = s == 0 ? out : next;
-    if constexpr (kQuantized) {
-      GemmA8<T>(tile, x, f.stride, f.k, n_rows, s * part, (s + 1) * part, acc);
-    } else {
-      GemmF32<T>(tile, reinterpret_cast<const float*>(x), f.k, n_rows, s * part, (s + 1) * part, acc);
+    constexpr int kTogether = N % kTilesAtOnce<T, kQuantized> == 0 ? kTilesAtOnce<T, kQuantized> : 1;
+#pragma clang loop unroll(disable)
+    for (int64_t t = 0; t < N; t += kTogether) {
+      float* acc = (s == 0 ? out : next) + 16 * t;
+      const uint8_t* from = tile + t * tile_bytes;
+      if constexpr (kQuantized) {
+        GemmA8<T>(from, x, f.stride, f.k, n_rows, s * part, (s + 1) * part, acc, 16 * N);
+      } else {
+        GemmF32<T, kTogether>(from, tile_bytes, reinterpret_cast<const float*>(x), f.k, n_rows, s * part,
+                              (s + 1) * part, acc, 16 * N);
+      }
     }
     if (s == 0) continue;
 #pragma clang loop unroll(disable)
-    for (int64_t i = 0; i < n_rows; ++i) Store(out + 16 * i, Add(Load(out + 16 * i), Load(next + 16 * i)));
+    for (int64_t i = 0; i < n_rows * N; ++i) Store(out + 16 * i, Add(Load(out + 16 * i), Load(next + 16 * i)));
   }
 }
 
@@ -114,17 +125,29 @@ INLINE void Linear(const LlmcContext* c, uint32_t thread, uint32_t threads, int6
     }
     return;
   }
-  alignas(64) float acc[kBlockRows * 16];
-#pragma clang loop unroll(disable)
-  for (int64_t t = range.begin; t < range.end; ++t) {
-    const Part p = part_of(t);
+  constexpr int kTogether = kTilesAtOnce<T, kQuantized>;
+  alignas(64) float acc[kBlockRows * 16 * kTogether];
+  const auto tiles_at = [&]<int N>(int64_t t, Count<N>) {
+    Part parts_of[N];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < N; ++i) parts_of[i] = part_of(t + i);
 #pragma clang loop unroll(disable)
     for (int64_t first = 0; first < rows; first += kBlockRows) {
       const int64_t n_rows = rows - first < kBlockRows ? rows - first : kBlockRows;
-      RowsTimesTile<T, kQuantized>(f, first, n_rows, w + t * tile_bytes, acc);
+      RowsTimesTiles<T, kQuantized, N>(f, first, n_rows, w + t * tile_bytes, tile_bytes, acc);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < N; ++i) {
 #pragma clang loop unroll(disable)
-      for (int64_t i = 0; i < n_rows; ++i) StoreTileRow(p, first + i, Load(acc + 16 * i));
+        for (int64_t r = 0; r < n_rows; ++r) StoreTileRow(parts_of[i], first + r, Load(acc + 16 * (N * r + i)));
+      }
     }
+  };
+  int64_t t = range.begin;
+#pragma clang loop unroll(disable)
+  for (; t + kTogether <= range.end; t += kTogether) tiles_at(t, Count<kTogether>{});
+  if constexpr (kTogether > 1) {
+#pragma clang loop unroll(disable)
+    for (; t < range.end; ++t) tiles_at(t, Count<1>{});
   }
 }
 
@@ -164,18 +187,16 @@ INLINE void LinearGated(const LlmcContext* c, uint32_t thread, uint32_t threads,
     }
     return;
   }
-  alignas(64) float gate[kBlockRows * 16], up[kBlockRows * 16];
+  alignas(64) float sums[kBlockRows * 16 * 2];  // gate and up of each row
 #pragma clang loop unroll(disable)
   for (int64_t first = 0; first < rows; first += kBlockRows) {
     const int64_t n_rows = rows - first < kBlockRows ? rows - first : kBlockRows;
 #pragma clang loop unroll(disable)
     for (int64_t t = range.begin; t < range.end; ++t) {
-#pragma clang loop unroll(disable)
-      for (int64_t i = 0; i < 2; ++i)
-        RowsTimesTile<T, kQuantized>(f, first, n_rows, w + (2 * t + i) * tile_bytes, i == 0 ? gate : up);
+      RowsTimesTiles<T, kQuantized, 2>(f, first, n_rows, w + 2 * t * tile_bytes, tile_bytes, sums);
 #pragma clang loop unroll(disable)
       for (int64_t i = 0; i < n_rows; ++i) {
-        put(first + i, half + 16 * i, 16 * t, value(Load(gate + 16 * i), Load(up + 16 * i), 16 * t));
+        put(first + i, half + 16 * i, 16 * t, value(Load(sums + 32 * i), Load(sums + 32 * i + 16), 16 * t));
       }
     }
   }

@@ -55,20 +55,19 @@ INLINE float RowScale(const float* x, int64_t dim, float eps) {
   return r > 0 ? r : __builtin_nanf("");
 }
 
-// A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), and sums of all codes and of the
-// first 16 of a block.
+// A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), and a word a block: the sum of all codes in the low half,
+// of the first 16 in the high half.
 struct A8 {
   const int8_t* codes;
   const float* d;
   const float* s;
-  const int16_t* sums;
+  const int32_t* sums;
 };
 INLINE int64_t A8RowBytes(int64_t k) { return k + k / 32 * 12; }
 INLINE A8 A8Row(const uint8_t* row, int64_t k) {
   const float* d = reinterpret_cast<const float*>(row + k);
-  return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int16_t*>(d + 2 * (k / 32))};
+  return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int32_t*>(d + 2 * (k / 32))};
 }
-INLINE int32_t SumOf(A8 x, int64_t block) { return x.sums[2 * block]; }
 
 // Block `block` of an a8 row of k elements from 32 values. The largest magnitude is found among bits, where a NaN is
 // above all: so d isn't finite when one of the values isn't, and codes and sum are then any.

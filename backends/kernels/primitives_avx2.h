@@ -1,5 +1,5 @@
-// Primitives for x86-64-v3 (AVX2, FMA, F16C): 16 lanes are two ymm registers, lanes 0-7 and 8-15. primitives_portable.h
-// says what each one computes.
+// Primitives for x86-64-v3 (AVX2, FMA, F16C), with or without AVX-VNNI: 16 lanes are two ymm registers, lanes 0-7 and
+// 8-15. primitives_portable.h says what each one computes.
 #pragma once
 #include <immintrin.h>
 
@@ -16,7 +16,7 @@ struct I32x16 {
 struct Codes {  // 64 bytes, four of each lane
   __m256i a, b;
 };
-struct Dot {  // 32 sums in i16, two of each lane
+struct Dot {  // sums of each lane: with VNNI one in i32, else two in i16
   __m256i a, b;
 };
 
@@ -75,10 +75,21 @@ INLINE F32x16 AsFloat(I32x16 x) { return {_mm256_castsi256_ps(x.a), _mm256_casts
 INLINE I32x16 AddInt(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 INLINE I32x16 SubInt(I32x16 x, I32x16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
 INLINE I32x16 MaxInt(I32x16 x, I32x16 y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+INLINE I32x16 TimesLow16(I32x16 x, int c) {
+  const __m256i low = _mm256_set1_epi32(c & 0xffff);
+  return {_mm256_madd_epi16(x.a, low), _mm256_madd_epi16(x.b, low)};
+}
 INLINE I32x16 SplatInt(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 INLINE I32x16 LoadInt(const uint32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
+}
+INLINE I32x16 LoadIntPart(const int32_t* p, int64_t n) {
+  return {_mm256_maskload_epi32(p, LanesBelow(n, 0)), _mm256_maskload_epi32(p + 8, LanesBelow(n, 8))};
+}
+INLINE void StoreInt(int32_t* p, I32x16 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), v.b);
 }
 INLINE I32x16 And(I32x16 x, int32_t mask) {
   return {_mm256_and_si256(x.a, _mm256_set1_epi32(mask)), _mm256_and_si256(x.b, _mm256_set1_epi32(mask))};
@@ -146,50 +157,43 @@ INLINE __m256i FifthBitOf(__m256i bits, int g) {
 INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
   return {_mm256_or_si256(v.a, FifthBitOf(bits.a, g)), _mm256_or_si256(v.b, FifthBitOf(bits.b, g))};
 }
+INLINE Codes FlipSigns(Codes v) {
+  const __m256i sign = _mm256_set1_epi8(-128);
+  return {_mm256_xor_si256(v.a, sign), _mm256_xor_si256(v.b, sign)};
+}
 INLINE I32x16 CodeOf(Codes v, int i) { return And(ShiftRight({v.a, v.b}, 8 * i), 255); }
 INLINE I32x16 SignedCodeOf(Codes v, int i) {
   const I32x16 top = ShiftLeft({v.a, v.b}, 24 - 8 * i);
   return {_mm256_srai_epi32(top.a, 24), _mm256_srai_epi32(top.b, 24)};
 }
 
-INLINE __m256i Broadcast4(const int8_t* a) {
-  int32_t four;
-  __builtin_memcpy(&four, a, 4);
-  return _mm256_set1_epi32(four);
-}
-INLINE Dot DotFirst(Codes w, const int8_t* a) {
-  const __m256i v = Broadcast4(a);
-  return {_mm256_maddubs_epi16(w.a, v), _mm256_maddubs_epi16(w.b, v)};
-}
-INLINE Dot DotNext(Dot dot, Codes w, const int8_t* a) {
-  const Dot next = DotFirst(w, a);
-  return {_mm256_add_epi16(dot.a, next.a), _mm256_add_epi16(dot.b, next.b)};
-}
-// The in-order forms: a 4 x 16 tile needs 8 sums, 2 codes and 2 temporaries, and holds its speed only when nothing is
-// reordered into a spill.
 struct FourCodes {
   int32_t v;
 } __attribute__((may_alias, packed));
-INLINE void DotFirstInOrder(Dot& dot, Codes w, const int8_t* a) {
+INLINE __m256i Broadcast4(const int8_t* a) { return _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(a)->v); }
+// In order: a 4 x 16 tile needs 8 sums, 2 codes and 2 temporaries, and holds its speed only when nothing is reordered
+// into a spill.
+#if LLMC_VNNI
+INLINE Dot DotFrom(I32x16 start) { return {start.a, start.b}; }
+INLINE void DotNext(Dot& dot, Codes w, const int8_t* a) {
+  const __m256i v = Broadcast4(a);
+  dot = {_mm256_dpbusd_avx_epi32(dot.a, w.a, v), _mm256_dpbusd_avx_epi32(dot.b, w.b, v)};
+}
+INLINE I32x16 DotSum(Dot dot) { return {dot.a, dot.b}; }
+#else
+INLINE void DotFirst(Dot& dot, Codes w, const int8_t* a) {
   __m256i t;
   asm volatile("vpbroadcastd %5, %2\n\tvpmaddubsw %2, %3, %0\n\tvpmaddubsw %2, %4, %1"
                : "=&x"(dot.a), "=&x"(dot.b), "=&x"(t)
                : "x"(w.a), "x"(w.b), "m"(*reinterpret_cast<const FourCodes*>(a)));
 }
-INLINE void DotNextInOrder(Dot& dot, Codes w, const int8_t* a) {
+INLINE void DotNext(Dot& dot, Codes w, const int8_t* a) {
   __m256i t, u;
   asm volatile(
       "vpbroadcastd %6, %2\n\tvpmaddubsw %2, %4, %3\n\tvpmaddubsw %2, %5, %2\n\tvpaddw %3, %0, %0\n\tvpaddw %2, %1, %1"
       : "+x"(dot.a), "+x"(dot.b), "=&x"(t), "=&x"(u)
       : "x"(w.a), "x"(w.b), "m"(*reinterpret_cast<const FourCodes*>(a)));
 }
-INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) {
-  __m256 t;
-  asm volatile("vbroadcastss %5, %2\n\tvfmadd231ps %2, %3, %0\n\tvfmadd231ps %2, %4, %1"
-               : "+x"(acc.a), "+x"(acc.b), "=&x"(t)
-               : "x"(y.a), "x"(y.b), "m"(*x));
-}
-INLINE void InOrder() { asm volatile("" ::: "memory"); }
 INLINE I32x16 DotSum(Dot dot) {
   const __m256i one = _mm256_set1_epi16(1);
   return {_mm256_madd_epi16(dot.a, one), _mm256_madd_epi16(dot.b, one)};
@@ -200,6 +204,14 @@ INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   const __m256i q = _mm256_maddubs_epi16(_mm256_abs_epi8(w.b), _mm256_sign_epi8(v, w.b));
   return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(p, one)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(q, one))};
 }
+#endif
+INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) {
+  __m256 t;
+  asm volatile("vbroadcastss %5, %2\n\tvfmadd231ps %2, %3, %0\n\tvfmadd231ps %2, %4, %1"
+               : "+x"(acc.a), "+x"(acc.b), "=&x"(t)
+               : "x"(y.a), "x"(y.b), "m"(*x));
+}
+INLINE void InOrder() { asm volatile("" ::: "memory"); }
 
 INLINE F32x16 SwapPairs(F32x16 v) { return {_mm256_permute_ps(v.a, 0xb1), _mm256_permute_ps(v.b, 0xb1)}; }
 INLINE F32x16 NegateEven(F32x16 v) {

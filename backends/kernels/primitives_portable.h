@@ -14,8 +14,8 @@ struct I32x16 {
 struct Codes {  // byte 4r + i: code i of lane r
   uint8_t v[64];
 };
-struct Dot {  // sums of products of unsigned codes up to 15 (8 times) or 31 (4 times) with activations in -127..127;
-              // native forms may hold 16 bits
+struct Dot {  // sums of products of unsigned codes with activations in -127..127; without VNNI the native forms hold 16
+              // bits: codes up to 15 eight times, codes up to 31 four times
   int32_t v[16];
 };
 
@@ -141,11 +141,20 @@ INLINE I32x16 SubInt(I32x16 x, I32x16 y) {
 INLINE I32x16 MaxInt(I32x16 x, I32x16 y) {
   return IntLanes([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
 }
+INLINE I32x16 TimesLow16(I32x16 x, int c) {  // the low 16 bits of a lane, with their sign, times c (16 bits)
+  return IntLanes([&](int i) { return static_cast<int16_t>(x.v[i]) * c; });
+}
 INLINE I32x16 SplatInt(int32_t x) {
   return IntLanes([=](int) { return x; });
 }
 INLINE I32x16 LoadInt(const uint32_t* p) {
   return IntLanes([=](int i) { return static_cast<int32_t>(p[i]); });
+}
+INLINE I32x16 LoadIntPart(const int32_t* p, int64_t n) {  // as LoadPart
+  return IntLanes([=](int i) { return i < n ? p[i] : 0; });
+}
+INLINE void StoreInt(int32_t* p, I32x16 v) {
+  for (int i = 0; i < 16; ++i) p[i] = v.v[i];
 }
 INLINE I32x16 And(I32x16 x, int32_t mask) {
   return IntLanes([&](int i) { return x.v[i] & mask; });
@@ -213,6 +222,11 @@ INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
   for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] | (bits.v[i] >> g & 1u) << 4);
   return v;
 }
+// Signed codes to unsigned ones, 128 more.
+INLINE Codes FlipSigns(Codes v) {
+  for (int i = 0; i < 64; ++i) v.v[i] ^= 0x80;
+  return v;
+}
 INLINE I32x16 CodeOf(Codes v, int i) {
   return IntLanes([&](int r) { return v.v[4 * r + i]; });
 }
@@ -220,20 +234,26 @@ INLINE I32x16 SignedCodeOf(Codes v, int i) {
   return IntLanes([&](int r) { return static_cast<int8_t>(v.v[4 * r + i]); });
 }
 
-// Dot products of each lane's four codes with the four activations at a.
-INLINE Dot DotNext(Dot dot, Codes w, const int8_t* a) {
+// Dot products of each lane's four codes with the four activations at a. In order: native forms are not moved.
+INLINE void DotNext(Dot& dot, Codes w, const int8_t* a) {
   for (int i = 0; i < 64; ++i) dot.v[i / 4] += w.v[i] * a[i % 4];
-  return dot;
 }
-INLINE Dot DotFirst(Codes w, const int8_t* a) { return DotNext(Dot{}, w, a); }
-INLINE void DotFirstInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotFirst(w, a); }
-INLINE void DotNextInOrder(Dot& dot, Codes w, const int8_t* a) { dot = DotNext(dot, w, a); }
+// With VNNI a dot begins with a number of each lane; without, it begins with the first products.
+INLINE Dot DotFrom(I32x16 start) { return Bits<Dot>(start); }
+INLINE void DotFirst(Dot& dot, Codes w, const int8_t* a) {
+  dot = Dot{};
+  DotNext(dot, w, a);
+}
 INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) { acc = Fma(Splat(*x), y, acc); }
+INLINE void FmaTwoInOrder(F32x16& acc0, F32x16& acc1, const float* x, F32x16 y0, F32x16 y1) {  // where LLMC_WIDE
+  FmaInOrder(acc0, x, y0);
+  FmaInOrder(acc1, x, y1);
+}
 INLINE void InOrder() {}  // what stands behind it isn't moved in front of it
 INLINE I32x16 DotSum(Dot dot) {
   return IntLanes([&](int i) { return dot.v[i]; });
 }
-// The same with signed codes, -128 too.
+// Without VNNI: the same with signed codes, -128 too.
 INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   for (int i = 0; i < 64; ++i) sum.v[i / 4] += static_cast<int8_t>(w.v[i]) * a[i % 4];
   return sum;

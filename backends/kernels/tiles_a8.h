@@ -1,89 +1,144 @@
-// Products of a8 rows with tiles of a block type: one row (GEMV), and four rows at a time against a tile unpacked to
-// bytes (GEMM). Per block, in this order: acc = fma(m_w, s_a, acc) where the type has a minimum; acc = fma(d_w * d_a,
-// f32(dot), acc).
+// Products of a8 rows with tiles of a block type. Per output one chain over the blocks of 32 k, ascending:
+// acc = fma(m_w, s_a, acc) where the type has a minimum, then acc = fma(d_w * d_a, f32(dot), acc). A dot is an integer,
+// so whatever goes on inside a block gives the same bits.
+//
+// Few rows (with AVX-512, any number: twelve at a time) meet the tile as it is packed: each group of codes is unpacked
+// and multiplied with all rows, the weights being read once. More rows than the registers hold sums of go through a
+// panel: the tile is unpacked to bytes once for all of them.
 #pragma once
-#include "backends/kernels/math.h"
+#include "backends/kernels/unpack_a8.h"
 
 namespace KERNELS_NAMESPACE {
 
-// Bytes of a step of 32 k of a tile (ir/layout.h).
-template <Type T>
-struct Block {
-  static constexpr bool kSigned = T == kQ8_0;
-  static constexpr bool kMin = T == kQ4_1 || T == kQ5_1;
-  static constexpr bool kFifth = T == kQ5_0 || T == kQ5_1;
-  static constexpr int kOffset = T == kQ4_0 ? 8 : T == kQ5_0 ? 16 : 0;  // w = d * (code - kOffset)
-  static constexpr int64_t kFifthAt = kMin ? 64 : 32;
-  static constexpr int64_t kCodesAt = kFifthAt + (kFifth ? 64 : 0);
-  static constexpr int64_t kBytes = kCodesAt + (kSigned ? 512 : 256);
-};
+constexpr int kFewRows = kWide ? 8 : kVnni ? 4 : 3;  // up to these, all meet a packed tile at once
+constexpr int kManyRows = 12;                        // with AVX-512, so many at once
+constexpr int kPanelRows = kVnni ? 5 : 4;            // else so many meet a panel at once
+constexpr int64_t kStarts = 16;                      // blocks whose offsets are made ready at once
 
-INLINE F32x16 LoadHalfAt(const uint8_t* p) { return LoadHalf(reinterpret_cast<const uint16_t*>(p)); }
-
-// Codes of k = 4g .. 4g + 3, g = 0..7, of a step.
-template <Type T>
-INLINE Codes CodesAt(const uint8_t* step, int g) {
-  using B = Block<T>;
-  const uint8_t* codes = step + B::kCodesAt;
-  if constexpr (B::kSigned) {
-    return LoadCodes(codes + 64 * g);
-  } else {
-    const Codes pair = LoadCodes(codes + 64 * (g / 2));
-    const Codes four = g % 2 == 0 ? LowNibbles(pair) : HighNibbles(pair);
-    if constexpr (B::kFifth) {
-      return OrFifthBits(four, LoadCodes(step + B::kFifthAt), g);
-    }
-    return four;
+// -offset * sum of n blocks of R rows from `block` on: what their dots are short of.
+template <int kOffset, int R>
+INLINE void MakeStarts(const uint8_t* const (&x)[R], int64_t k, int64_t block, int64_t n,
+                       int32_t (&start)[R][kStarts]) {
+  if constexpr (kOffset != 0) {
+#pragma clang loop unroll(full)
+    for (int r = 0; r < R; ++r) StoreInt(start[r], TimesLow16(LoadIntPart(A8Row(x[r], k).sums + block, n), -kOffset));
   }
 }
-template <Type T, class F>
-INLINE void ForCodes(const uint8_t* step, F f) {
-#pragma clang loop unroll(full)
-  for (int g = 0; g < 8; ++g) f(g, CodesAt<T>(step, g));
-}
 
-// Signed dot of one step with one block of activations.
-template <Type T>
-INLINE I32x16 StepDot(const uint8_t* step, const int8_t* a, int32_t sum) {
+// f32(dot) of one block of R rows. codes(g): the block's codes, which are Block<T>'s; at: the block's first activation.
+template <Type T, int R, class F>
+INLINE void BlockDots(F codes, const uint8_t* const (&x)[R], int64_t at, const int32_t (&start)[R][kStarts], int64_t i,
+                      F32x16 (&out)[R]) {
+  constexpr int kOffset = kDotOffset<T>;
+  const auto activations = [&](int r, int g) { return reinterpret_cast<const int8_t*>(x[r] + at) + 4 * g; };
+#if LLMC_VNNI
+  Dot dot[R];
+#pragma clang loop unroll(full)
+  for (int r = 0; r < R; ++r) dot[r] = DotFrom(SplatInt(kOffset != 0 ? start[r][i] : 0));
+#pragma clang loop unroll(full)
+  for (int g = 0; g < 8; ++g) {
+    const Codes w = codes(g);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < R; ++r) DotNext(dot[r], w, activations(r, g));
+  }
+#pragma clang loop unroll(full)
+  for (int r = 0; r < R; ++r) out[r] = ToFloat(DotSum(dot[r]));
+#else
   using B = Block<T>;
-  I32x16 dot = SplatInt(0);
+  I32x16 dot[R];
   if constexpr (B::kSigned) {
-    ForCodes<T>(step, [&](int g, Codes w) { dot = DotSigned(dot, w, a + 4 * g); });
+#pragma clang loop unroll(full)
+    for (int r = 0; r < R; ++r) dot[r] = SplatInt(0);
+#pragma clang loop unroll(full)
+    for (int g = 0; g < 8; ++g) {
+      const Codes w = codes(g);
+#pragma clang loop unroll(full)
+      for (int r = 0; r < R; ++r) dot[r] = DotSigned(dot[r], w, activations(r, g));
+    }
   } else {
     constexpr int kGroups =
-        B::kFifth ? 4 : 8;  // groups that an i16 sum holds: 8 * 2 * 15 * 127, 4 * 2 * 31 * 127 < 2^15
-    Dot part{};
-    ForCodes<T>(step, [&](int g, Codes w) {
-      part = g % kGroups == 0 ? DotFirst(w, a + 4 * g) : DotNext(part, w, a + 4 * g);
-      if (g % kGroups == kGroups - 1) dot = g < kGroups ? DotSum(part) : AddInt(dot, DotSum(part));
-    });
-    if constexpr (B::kOffset != 0) dot = SubInt(dot, SplatInt(B::kOffset * sum));
+        B::kMaxCode > 15 ? 4 : 8;  // that an i16 sum holds: 8 * 2 * 15 * 127, 4 * 2 * 31 * 127 < 2^15
+#pragma clang loop unroll(full)
+    for (int half = 0; half < 8; half += kGroups) {
+      Dot part[R];
+#pragma clang loop unroll(full)
+      for (int g = half; g < half + kGroups; ++g) {
+        const Codes w = codes(g);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < R; ++r) {
+          if (g == half) {
+            DotFirst(part[r], w, activations(r, g));
+          } else {
+            DotNext(part[r], w, activations(r, g));
+          }
+        }
+      }
+#pragma clang loop unroll(full)
+      for (int r = 0; r < R; ++r) dot[r] = half == 0 ? DotSum(part[r]) : AddInt(dot[r], DotSum(part[r]));
+    }
+    if constexpr (kOffset != 0) {
+#pragma clang loop unroll(full)
+      for (int r = 0; r < R; ++r) dot[r] = AddInt(dot[r], SplatInt(start[r][i]));
+    }
   }
-  return dot;
+#pragma clang loop unroll(full)
+  for (int r = 0; r < R; ++r) out[r] = ToFloat(dot[r]);
+#endif
 }
 
-// Of a linear stream of weights, in bytes; multiples of 4096 are slower, their lines meet in one set of the first
-// cache.
-constexpr int64_t kPrefetchAhead = 5120;
-INLINE void PrefetchStep(const uint8_t* step, int64_t bytes) {
+// R rows, blocks [begin, end) of a packed tile: whole steps.
+template <Type T, int R>
+INLINE void PackedRowsA8(const uint8_t* tile, const uint8_t* const (&x)[R], int64_t k, int64_t begin, int64_t end,
+                         F32x16 (&acc)[R]) {
+  using B = Block<T>;
+  alignas(64) int32_t start[R][kStarts];
+  const uint8_t* step = tile + begin / B::kBlocks * B::kBytes;
 #pragma clang loop unroll(full)
-  for (int64_t i = 0; i < bytes; i += 64) Prefetch(step + kPrefetchAhead + i);
+  for (int r = 0; r < R; ++r) acc[r] = Zero();
+#pragma clang loop unroll(disable)
+  for (int64_t first = begin; first < end; first += kStarts) {
+    const int64_t n = end - first < kStarts ? end - first : kStarts;
+    MakeStarts<kDotOffset<T>, R>(x, k, first, n, start);
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < n; i += B::kBlocks, step += B::kBytes) {
+      PrefetchStep(step, B::kBytes);
+      const Head<T> head = HeadOf<T>(step);
+#pragma clang loop unroll(disable)
+      for (int64_t j = 0; j < B::kBlocks; ++j) {
+        const int64_t b = first + i + j;
+        F32x16 dot[R];
+        BlockDots<T, R>([&](int g) { return DotCodesOf<T>(head, j, g); }, x, 32 * b, start, i + j, dot);
+        const F32x16 d = ScaleOf<T>(head, j);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < R; ++r) {
+          if constexpr (B::kMin) acc[r] = Fma(MinimumOf<T>(head, j), Splat(A8Row(x[r], k).s[b]), acc[r]);
+          acc[r] = Fma(Mul(d, Splat(A8Row(x[r], k).d[b])), dot[r], acc[r]);
+        }
+      }
+    }
+  }
+}
+
+// Rows [first, first + R) of x, `stride` bytes apart, into acc, acc_stride floats apart.
+template <Type T, int R>
+INLINE void PackedRows(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t first, int64_t begin,
+                       int64_t end, float* acc, int64_t acc_stride) {
+  const uint8_t* rows[R];
+  F32x16 sum[R];
+#pragma clang loop unroll(full)
+  for (int r = 0; r < R; ++r) rows[r] = x + (first + r) * stride;
+  PackedRowsA8<T, R>(tile, rows, k, begin, end, sum);
+#pragma clang loop unroll(full)
+  for (int r = 0; r < R; ++r) Store(acc + (first + r) * acc_stride, sum[r]);
 }
 
 // One row: blocks [begin, end) of a tile.
 template <Type T>
-INLINE F32x16 GemvA8(const uint8_t* tile, A8 x, int64_t begin, int64_t end) {
-  using B = Block<T>;
-  F32x16 acc = Zero();
-#pragma clang loop unroll(disable)
-  for (int64_t b = begin; b < end; ++b) {
-    const uint8_t* step = tile + b * B::kBytes;
-    PrefetchStep(step, B::kBytes);
-    const I32x16 dot = StepDot<T>(step, x.codes + 32 * b, SumOf(x, b));
-    if constexpr (B::kMin) acc = Fma(LoadHalfAt(step + 32), Splat(x.s[b]), acc);
-    acc = Fma(Mul(LoadHalfAt(step), Splat(x.d[b])), ToFloat(dot), acc);
-  }
-  return acc;
+INLINE F32x16 GemvA8(const uint8_t* tile, const uint8_t* x, int64_t k, int64_t begin, int64_t end) {
+  const uint8_t* const row[1] = {x};
+  F32x16 acc[1];
+  PackedRowsA8<T, 1>(tile, row, k, begin, end, acc);
+  return acc[0];
 }
 
 // Blocks of a tile, unpacked: one byte a code, f32 scales and minima.
@@ -93,95 +148,110 @@ struct alignas(64) PanelA8 {
   float d[kPanelBlocks * 16], m[kPanelBlocks * 16];
 };
 template <Type T>
-INLINE void UnpackA8(const uint8_t* steps, int64_t blocks, PanelA8& panel) {
+INLINE void UnpackA8(const uint8_t* step, int64_t blocks, PanelA8& panel) {
   using B = Block<T>;
 #pragma clang loop unroll(disable)
-  for (int64_t b = 0; b < blocks; ++b, steps += B::kBytes) {
-    PrefetchStep(steps, B::kBytes);
-    Store(panel.d + 16 * b, LoadHalfAt(steps));
-    if constexpr (B::kMin) Store(panel.m + 16 * b, LoadHalfAt(steps + 32));
-    ForCodes<T>(steps, [&](int g, Codes w) { StoreBytes(panel.codes + 512 * b + 64 * g, w); });
-  }
-}
-
-// Four rows: acc[4][16] goes on over `blocks` unpacked blocks; x holds each row from its first of these blocks on.
-template <Type T>
-INLINE void Gemm4A8(const PanelA8& panel, int64_t blocks, const A8 (&x)[4], float* acc) {
-  using B = Block<T>;
+  for (int64_t b = 0; b < blocks; b += B::kBlocks, step += B::kBytes) {
+    PrefetchStep(step, B::kBytes);
+    const Head<T> head = HeadOf<T>(step);
 #pragma clang loop unroll(disable)
-  for (int64_t b = 0; b < blocks; ++b) {
-    const uint8_t* codes = panel.codes + 512 * b;
-    I32x16 dot[4];
-    if constexpr (B::kSigned) {
+    for (int64_t j = 0; j < B::kBlocks; ++j) {
+      Store(panel.d + 16 * (b + j), ScaleOf<T>(head, j));
+      if constexpr (B::kMin) Store(panel.m + 16 * (b + j), MinimumOf<T>(head, j));
 #pragma clang loop unroll(full)
-      for (int r = 0; r < 4; ++r) dot[r] = SplatInt(0);
-#pragma clang loop unroll(full)
-      for (int g = 0; g < 8; ++g) {
-        const Codes w = LoadCodes(codes + 64 * g);
-#pragma clang loop unroll(full)
-        for (int r = 0; r < 4; ++r) dot[r] = DotSigned(dot[r], w, x[r].codes + 32 * b + 4 * g);
-      }
-    } else {
-      constexpr int kGroups = B::kFifth ? 4 : 8;
-#pragma clang loop unroll(full)
-      for (int half = 0; half < 8; half += kGroups) {
-        Dot part[4];
-#pragma clang loop unroll(full)
-        for (int g = 0; g < kGroups; ++g) {
-          const Codes w = LoadCodes(codes + 64 * (half + g));
-#pragma clang loop unroll(full)
-          for (int r = 0; r < 4; ++r) {
-            const int8_t* a = x[r].codes + 32 * b + 4 * (half + g);
-            if (g == 0) {
-              DotFirstInOrder(part[r], w, a);
-            } else {
-              DotNextInOrder(part[r], w, a);
-            }
-          }
-        }
-#pragma clang loop unroll(full)
-        for (int r = 0; r < 4; ++r) dot[r] = half == 0 ? DotSum(part[r]) : AddInt(dot[r], DotSum(part[r]));
-      }
-      if constexpr (B::kOffset != 0) {
-#pragma clang loop unroll(full)
-        for (int r = 0; r < 4; ++r) dot[r] = SubInt(dot[r], SplatInt(B::kOffset * SumOf(x[r], b)));
-      }
-    }
-    InOrder();  // the scales stay behind the dots: in front of them they'd be spilled
-    const F32x16 d = Load(panel.d + 16 * b);
-#pragma clang loop unroll(full)
-    for (int r = 0; r < 4; ++r) {
-      F32x16 v = Load(acc + 16 * r);
-      if constexpr (B::kMin) v = Fma(Load(panel.m + 16 * b), Splat(x[r].s[b]), v);
-      Store(acc + 16 * r, Fma(Mul(d, Splat(x[r].d[b])), ToFloat(dot[r]), v));
+      for (int g = 0; g < 8; ++g) StoreBytes(panel.codes + 512 * (b + j) + 64 * g, DotCodesOf<T>(head, j, g));
     }
   }
 }
 
-// Rows of acc[n_rows rounded up to 4][16] from zero: blocks [begin, end) of a tile times a8 rows, `stride` bytes apart.
+// R rows: acc, acc_stride floats apart, goes on over `blocks` unpacked blocks, the first of which is block `first` of
+// the rows.
+template <Type T, int R>
+INLINE void PanelRowsA8(const PanelA8& panel, int64_t blocks, const uint8_t* const (&x)[R], int64_t k, int64_t first,
+                        float* acc, int64_t acc_stride) {
+  using B = Block<T>;
+  alignas(64) int32_t start[R][kStarts];
+#pragma clang loop unroll(disable)
+  for (int64_t done = 0; done < blocks; done += kStarts) {
+    const int64_t n = blocks - done < kStarts ? blocks - done : kStarts;
+    MakeStarts<kDotOffset<T>, R>(x, k, first + done, n, start);
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t in_panel = done + i, b = first + in_panel;
+      F32x16 dot[R];
+      BlockDots<T, R>([&](int g) { return LoadCodes(panel.codes + 512 * in_panel + 64 * g); }, x, 32 * b, start, i,
+                      dot);
+      InOrder();  // the scales stay behind the dots: in front of them they'd be spilled
+      const F32x16 d = Load(panel.d + 16 * in_panel);
+#pragma clang loop unroll(full)
+      for (int r = 0; r < R; ++r) {
+        F32x16 v = Load(acc + r * acc_stride);
+        if constexpr (B::kMin) v = Fma(Load(panel.m + 16 * in_panel), Splat(A8Row(x[r], k).s[b]), v);
+        Store(acc + r * acc_stride, Fma(Mul(d, Splat(A8Row(x[r], k).d[b])), dot[r], v));
+      }
+    }
+  }
+}
+
+// All rows, R at a time; n_rows >= R. The last R may have some of those before among them: they come out the same
+// again.
+template <Type T, int R>
+INLINE void GemmPackedA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows,
+                         int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
+#pragma clang loop unroll(disable)
+  for (int64_t i = 0; i < n_rows; i += R) {
+    const int64_t first = i + R <= n_rows ? i : n_rows - R;
+    PackedRows<T, R>(tile, x, stride, k, first, begin, end, acc, acc_stride);
+  }
+}
+template <Type T, int R = 1>
+INLINE void FewRowsA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
+                      int64_t end, float* acc, int64_t acc_stride) {
+  if (n_rows == R) {
+    PackedRows<T, R>(tile, x, stride, k, 0, begin, end, acc, acc_stride);
+  } else if constexpr (R < kFewRows) {
+    FewRowsA8<T, R + 1>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
+  }
+}
+
 template <Type T>
-INLINE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
-                   int64_t end, float* acc) {
+INLINE void GemmPanelA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
+                        int64_t end, float* acc, int64_t acc_stride) {
   PanelA8 panel;
 #pragma clang loop unroll(disable)
-  for (int64_t i = 0; i < n_rows; i += 4) {
+  for (int64_t i = 0; i < n_rows; i += kPanelRows) {
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 4; ++r) Store(acc + 16 * (i + r), Zero());
+    for (int r = 0; r < kPanelRows; ++r) Store(acc + (i + r) * acc_stride, Zero());
   }
 #pragma clang loop unroll(disable)
   for (int64_t b = begin; b < end; b += kPanelBlocks) {
     const int64_t blocks = end - b < kPanelBlocks ? end - b : kPanelBlocks;
-    UnpackA8<T>(tile + b * Block<T>::kBytes, blocks, panel);
+    UnpackA8<T>(tile + b / Block<T>::kBlocks * Block<T>::kBytes, blocks, panel);
 #pragma clang loop unroll(disable)
-    for (int64_t i = 0; i < n_rows; i += 4) {
-      A8 four[4];
+    for (int64_t i = 0; i < n_rows; i += kPanelRows) {
+      const uint8_t* rows[kPanelRows];
 #pragma clang loop unroll(full)
-      for (int r = 0; r < 4; ++r) {
-        const A8 row = A8Row(x + (i + r < n_rows ? i + r : n_rows - 1) * stride, k);
-        four[r] = {row.codes + 32 * b, row.d + b, row.s + b, row.sums + 2 * b};
-      }
-      Gemm4A8<T>(panel, blocks, four, acc + 16 * i);
+      for (int r = 0; r < kPanelRows; ++r) rows[r] = x + (i + r < n_rows ? i + r : n_rows - 1) * stride;
+      PanelRowsA8<T, kPanelRows>(panel, blocks, rows, k, b, acc + i * acc_stride, acc_stride);
     }
+  }
+}
+
+// Rows of acc[n_rows rounded up to kPanelRows], acc_stride floats apart: blocks [begin, end) of a tile times a8 rows,
+// `stride` bytes apart.
+template <Type T>
+INLINE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
+                   int64_t end, float* acc, int64_t acc_stride) {
+  if (n_rows <= kFewRows) {
+    FewRowsA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
+  } else if constexpr (kWide) {
+    if (n_rows < kManyRows) {
+      GemmPackedA8<T, kFewRows>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
+    } else {
+      GemmPackedA8<T, kManyRows>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
+    }
+  } else {
+    GemmPanelA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
   }
 }
 

@@ -1,7 +1,8 @@
 // Products of f32 rows with tiles of any weight type: per output one chain acc = fma(x[k], f32(w[k]), acc), k ascending
 // from +0. One row: a tile of a float type, or two tiles of a block type, whose chains hide each other's latency. Many
-// rows: six at a time against a tile unpacked to f32.
+// rows: register tiles (fma_tile.h) against tiles as they are where they are f32, else unpacked to f32.
 #pragma once
+#include "backends/kernels/fma_tile.h"
 #include "backends/kernels/tiles_a8.h"
 
 namespace KERNELS_NAMESPACE {
@@ -91,7 +92,7 @@ INLINE void GemvBlocks(const uint8_t* tile, int64_t tile_bytes, const float* x, 
 #pragma clang loop unroll(full)
         for (int t = 0; t < N; ++t) {
           const uint8_t* own = step + t * tile_bytes;
-          acc[t] = Fma(Splat(x[k + 4 * g + i]), Dequantize<T>(own, CodesAt<T>(own, g), i), acc[t]);
+          acc[t] = Fma(Splat(x[k + 4 * g + i]), Dequantize<T>(own, CodesOf<T>(HeadOf<T>(own), 0, g), i), acc[t]);
         }
       }
     }
@@ -137,7 +138,7 @@ INLINE void UnpackF32(const uint8_t* steps, int64_t count, PanelF32& panel) {
     for (int64_t k = 0; k < count; k += 32) {
       const uint8_t* step = steps + k / 32 * StepBytes<T>();
       PrefetchStep(step, StepBytes<T>());
-      ForCodes<T>(step, [&](int g, Codes w) {
+      ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes w) {
 #pragma clang loop unroll(full)
         for (int i = 0; i < 4; ++i) Store(panel.w + 16 * (k + 4 * g + i), Dequantize<T>(step, w, i));
       });
@@ -145,43 +146,57 @@ INLINE void UnpackF32(const uint8_t* steps, int64_t count, PanelF32& panel) {
   }
 }
 
-// Six rows x 16 columns: acc[6][16] goes on over k in [0, count).
-INLINE void Gemm6F32(const float* panel, int64_t count, const float* const (&x)[6], float* acc) {
-  F32x16 sum[6];
+// R rows of x from `first` on, the last of n_rows standing in for what is beyond, `stride` floats apart: acc[r][16 c],
+// acc_stride floats from row to row, goes on over k in [0, count); from zero where `fresh`.
+template <int R, int C>
+INLINE void GemmTile(const float* x, int64_t stride, int64_t first, int64_t n_rows, const float* const (&w)[C],
+                     int64_t count, bool fresh, float* acc, int64_t acc_stride) {
+  const float* rows[R];
+  F32x16 sum[R][C];
 #pragma clang loop unroll(full)
-  for (int r = 0; r < 6; ++r) sum[r] = Load(acc + 16 * r);
-#pragma clang loop unroll(disable)
-  for (int64_t k = 0; k < count; ++k) {
-    const F32x16 w = Load(panel + 16 * k);
+  for (int r = 0; r < R; ++r) {
+    rows[r] = x + (first + r < n_rows ? first + r : n_rows - 1) * stride;
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) FmaInOrder(sum[r], x[r] + k, w);
+    for (int c = 0; c < C; ++c) sum[r][c] = fresh ? Zero() : Load(acc + (first + r) * acc_stride + 16 * c);
   }
+  FmaTile<R, C>(rows, w, 16, count, sum);
 #pragma clang loop unroll(full)
-  for (int r = 0; r < 6; ++r) Store(acc + 16 * r, sum[r]);
+  for (int r = 0; r < R; ++r) {
+#pragma clang loop unroll(full)
+    for (int c = 0; c < C; ++c) Store(acc + (first + r) * acc_stride + 16 * c, sum[r][c]);
+  }
 }
 
-// Rows of acc[n_rows rounded up to 6][16] from zero: k in [begin, end) of a tile times rows of x, `stride` floats
-// apart.
-template <Type T>
-INLINE void GemmF32(const uint8_t* tile, const float* x, int64_t stride, int64_t n_rows, int64_t begin, int64_t end,
-                    float* acc) {
-  PanelF32 panel;
+// Rows of acc[n_rows rounded up to kTileRows][16 C] from zero: k in [begin, end) of C tiles, tile_bytes apart, times
+// rows of x, `stride` floats apart.
+template <Type T, int C>
+INLINE void GemmF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t stride, int64_t n_rows,
+                    int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
+  constexpr bool kAsItIs = T == kF32 && kWide;  // no panel
+  PanelF32 panel[kAsItIs ? 1 : C];
+  const int64_t chunk = kAsItIs ? end - begin : kPanelK;
 #pragma clang loop unroll(disable)
-  for (int64_t i = 0; i < n_rows; i += 6) {
+  for (int64_t k = begin; k < end; k += chunk) {
+    const int64_t count = end - k < chunk ? end - k : chunk;
+    const float* w[C];
 #pragma clang loop unroll(full)
-    for (int r = 0; r < 6; ++r) Store(acc + 16 * (i + r), Zero());
-  }
-#pragma clang loop unroll(disable)
-  for (int64_t k = begin; k < end; k += kPanelK) {
-    const int64_t count = end - k < kPanelK ? end - k : kPanelK;
-    UnpackF32<T>(tile + k / StepK<T>() * StepBytes<T>(), count, panel);
-#pragma clang loop unroll(disable)
-    for (int64_t i = 0; i < n_rows; i += 6) {
-      const float* six[6];
-#pragma clang loop unroll(full)
-      for (int r = 0; r < 6; ++r) six[r] = x + (i + r < n_rows ? i + r : n_rows - 1) * stride + k;
-      Gemm6F32(panel.w, count, six, acc + 16 * i);
+    for (int c = 0; c < C; ++c) {
+      const uint8_t* steps = tile + c * tile_bytes + k / StepK<T>() * StepBytes<T>();
+      if constexpr (kAsItIs) {
+        w[c] = reinterpret_cast<const float*>(steps);
+      } else {
+        UnpackF32<T>(steps, count, panel[c]);
+        w[c] = panel[c].w;
+      }
     }
+    // Whole tiles of rows have constant distances, which need no register each; few rows are clamped, six at a time.
+    int64_t i = 0;
+#pragma clang loop unroll(disable)
+    for (; i + kTileRows <= n_rows; i += kTileRows)
+      GemmTile<kTileRows, C>(x + i * stride + k, stride, 0, kTileRows, w, count, k == begin, acc + i * acc_stride,
+                             acc_stride);
+#pragma clang loop unroll(disable)
+    for (; i < n_rows; i += 6) GemmTile<6, C>(x + k, stride, i, n_rows, w, count, k == begin, acc, acc_stride);
   }
 }
 

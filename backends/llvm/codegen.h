@@ -15,8 +15,6 @@ class TargetMachine;
 
 namespace llmc {
 
-// Every target there is, smallest first.
-std::vector<Target> AllTargets();
 std::string LlvmVersion();  // "19.1.7"
 
 // The kernels' bitcode for a target's ISA level, embedded in this program.

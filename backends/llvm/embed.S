@@ -10,4 +10,7 @@
   .endm
   .section .rodata
   blob llmc_kernels_v3, LLMC_KERNELS_V3
+  blob llmc_kernels_v3_vnni, LLMC_KERNELS_V3_VNNI
+  blob llmc_kernels_v4, LLMC_KERNELS_V4
+  blob llmc_kernels_v4_vnni, LLMC_KERNELS_V4_VNNI
   .section .note.GNU-stack,"",@progbits

@@ -11,7 +11,7 @@
 
 namespace llmc {
 
-// A target CPU: "x86-64-v3". `features` are the /proc/cpuinfo-style names that the loader checks ("avx2", "fma",
+// A target CPU: "x86-64-v3-vnni". `features` are the /proc/cpuinfo-style names that the loader checks ("avx2", "fma",
 // "f16c", ...).
 struct Target {
   std::string name;
@@ -19,8 +19,9 @@ struct Target {
   std::vector<std::string> llvm_features;  // "+avx2" ... on top of llvm_cpu
   std::vector<std::string> features;
 };
-// "x86-64-v3", or "native" (the best target known for this machine). Throws UsageError for others, listing what there
-// is.
+// Every target there is, smallest first.
+std::vector<Target> AllTargets();
+// One of them, or "native" (the best of them for this machine). Throws UsageError for others, listing what there is.
 Target TargetFromName(std::string_view name);
 
 // Machine code that needs no relocation: mapped read+execute at any page boundary, it runs.

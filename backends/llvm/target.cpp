@@ -1,4 +1,6 @@
 // The CPUs that llmc compiles for: one row each, with the kernels' ISA level behind it.
+#include <algorithm>
+#include <initializer_list>
 #include <iterator>
 
 #include "backends/llvm/codegen.h"
@@ -6,30 +8,49 @@
 #include "runtime/plan.h"
 
 // backends/llvm/embed.S
-extern "C" const char llmc_kernels_v3[], llmc_kernels_v3_end[];
+#define LEVEL(name) extern "C" const char llmc_kernels_##name[], llmc_kernels_##name##_end[];
+LEVEL(v3)
+LEVEL(v3_vnni)
+LEVEL(v4)
+LEVEL(v4_vnni)
+#undef LEVEL
 
 namespace llmc {
 namespace {
 
 struct TargetRow {
-  std::string_view name;
-  std::vector<std::string> features;  // as /proc/cpuinfo spells them
+  std::string_view name, llvm_cpu;
+  std::vector<std::string> llvm_features, features;  // beyond llvm_cpu; all, as /proc/cpuinfo spells them
   const char* begin;
   const char* end;
 };
 
 const std::vector<TargetRow>& Rows() {
-  // Smallest first: "native" takes the last one that this machine can run.
-  static const std::vector<TargetRow> rows = {
-      {"x86-64-v3",
-       {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
-       llmc_kernels_v3,
-       llmc_kernels_v3_end},
-  };
+  // Smallest first: "native" takes the last one that this machine can run, and the loader the one with the most
+  // features.
+  static const std::vector<TargetRow> rows = [] {
+    const std::vector<std::string> v3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"};
+    const auto with = [](std::vector<std::string> base, std::initializer_list<const char*> more) {
+      base.insert(base.end(), more.begin(), more.end());
+      std::sort(base.begin(), base.end());
+      return base;
+    };
+    const std::vector<std::string> v4 = with(v3, {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"});
+#define BITCODE(name) llmc_kernels_##name, llmc_kernels_##name##_end
+    return std::vector<TargetRow>{
+        {"x86-64-v3", "x86-64-v3", {}, v3, BITCODE(v3)},
+        {"x86-64-v3-vnni", "x86-64-v3", {"+avxvnni"}, with(v3, {"avx_vnni"}), BITCODE(v3_vnni)},
+        {"x86-64-v4", "x86-64-v4", {}, v4, BITCODE(v4)},
+        {"x86-64-v4-vnni", "x86-64-v4", {"+avx512vnni"}, with(v4, {"avx512_vnni"}), BITCODE(v4_vnni)},
+    };
+#undef BITCODE
+  }();
   return rows;
 }
 
-Target FromRow(const TargetRow& row) { return {std::string(row.name), std::string(row.name), {}, row.features}; }
+Target FromRow(const TargetRow& row) {
+  return {std::string(row.name), std::string(row.llvm_cpu), row.llvm_features, row.features};
+}
 
 const TargetRow* FindRow(std::string_view name) {
   for (const TargetRow& row : Rows()) {

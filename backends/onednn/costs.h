@@ -12,8 +12,9 @@ struct CostEstimate {
 };
 
 // By the matrices of a function at its largest number of rows, for `targets` (comma-separated names, as on the command
-// line). "native" is this machine's CPU; any other name promises AVX2 and no more, so there oneDNN is chosen only where
-// it loses nothing without AVX-512 and wins with it. tools/bench_backends.py measures whether the choice is right.
+// line). "native" is this machine's CPU; any other name promises what its code needs and no more, and oneDNN is chosen
+// only where it loses nothing on any of them and wins on some CPU. tools/bench_backends.py measures whether the choice
+// is right.
 CostEstimate EstimateCosts(const Module& module, const Func& func, const std::string& targets);
 
 }  // namespace llmc

@@ -64,7 +64,7 @@ INLINE void UnpackTile(const uint8_t* tile, int64_t begin, int64_t k_end, float*
     for (int64_t k = begin; k < k_end; k += 32) {
       const uint8_t* step = tile + k / 32 * StepBytes<T>();
       PrefetchStep(step, StepBytes<T>());
-      ForCodes<T>(step, [&](int g, Codes w) {
+      ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes w) {
 #pragma clang loop unroll(full)
         for (int i = 0; i < 4; ++i) Store(out + (k + 4 * g + i) * stride, Dequantize<T>(step, w, i));
       });
@@ -137,7 +137,7 @@ void UnpackCodesOf(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64
         const uint8_t* step = w + t * tile_stride + first / 32 * B::kBytes;
         PrefetchStep(step, B::kBytes);
         Out* rows = out + 16 * t + first * stride;
-        ForCodes<T>(step, [&](int g, Codes codes) {
+        ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes codes) {
 #pragma clang loop unroll(full)
           for (int i = 0; i < 4; ++i) {
             I32x16 code = B::kSigned ? SignedCodeOf(codes, i) : CodeOf(codes, i);

@@ -11,5 +11,5 @@ if(LLMC_LLVM AND TARGET backends_test)
   target_compile_definitions(backends_test PRIVATE LLMC_TEST_BITCODE="${CMAKE_BINARY_DIR}/test_")
   list(JOIN LLMC_KERNEL_FLAGS "|" flags)
   add_test(NAME bitcode_anywhere COMMAND ${CMAKE_COMMAND} "-DROOT=${CMAKE_SOURCE_DIR}" "-DCXX=${LLMC_KERNEL_CXX}" "-DFLAGS=${flags}|-march=x86-64-v3"
-    "-DBITCODE=${LLMC_KERNELS_V3}" "-DWORK=${CMAKE_BINARY_DIR}/bitcode_anywhere" -P ${CMAKE_SOURCE_DIR}/tests/backends/anywhere.cmake)
+    "-DBITCODE=${CMAKE_BINARY_DIR}/kernels_v3.bc" "-DWORK=${CMAKE_BINARY_DIR}/bitcode_anywhere" -P ${CMAKE_SOURCE_DIR}/tests/backends/anywhere.cmake)
 endif()

@@ -213,7 +213,7 @@ class Plans(OnednnTest):
                 self.assertRegex(reason, r"matrices on one core: llvm \S+ ms, onednn \S+ ms")
             header = self.ok(LLMC, "inspect", self.folder / "m.plan", "--ir").stdout.splitlines()[0]
             listed = [name for name, backend, _ in chosen if backend == "onednn"]
-            self.assertIn("backend = auto, target = [x86-64-v3]" + (f", onednn = [{', '.join(listed)}]" if listed else ""), header)
+            self.assertIn("backend = auto, target = [x86-64-v3, x86-64-v3-vnni, x86-64-v4-vnni]" + (f", onednn = [{', '.join(listed)}]" if listed else ""), header)
             self.assertEqual("onednn = " in header, bool(listed))
             self.assertEqual(listed, ["prefill"] if "bf16" in flags else [])  # where oneDNN is the better one, on most CPUs
             summary = self.ok(LLMC, "inspect", self.folder / "m.plan").stdout

@@ -63,12 +63,15 @@ class Text(CliTest):
         """CASES F01: x86-64-v3 has no 512-bit registers, whatever CPU compiles."""
         if not shutil.which("objdump"):
             self.skipTest("needs objdump")
-        size, offset = re.search(r"section +code +(\d+) bytes at (\d+)", self.ok(LLMC, "inspect", self.plan).stdout).groups()
-        code = self.folder / "code"
-        code.write_bytes(self.plan.read_bytes()[int(offset):int(offset) + int(size)])
-        text = subprocess.run(["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", code], capture_output=True, text=True, check=True).stdout
-        self.assertIn("ymm", text)
-        self.assertNotIn("zmm", text)
+        summary = self.ok(LLMC, "inspect", self.plan).stdout
+        targets = re.findall(r"\ntarget +(\S+) ", summary)
+        self.assertEqual(targets, ["x86-64-v3", "x86-64-v3-vnni", "x86-64-v4-vnni"])
+        for target, (size, offset) in zip(targets, re.findall(r"section +code +(\d+) bytes at (\d+)", summary), strict=True):
+            code = self.folder / "code"
+            code.write_bytes(self.plan.read_bytes()[int(offset):int(offset) + int(size)])
+            text = subprocess.run(["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", code], capture_output=True, text=True, check=True).stdout
+            self.assertIn("ymm", text)
+            self.assertEqual("zmm" in text, "v4" in target, target)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
 
 // A golden model, compiled in memory.
-Executable Compile(const std::string& backend, const std::string& folder, const std::string& activations = "f32") {
+Executable Compile(const std::string& backend, const std::string& folder, const std::string& activations = "f32",
+                   const std::string& target = kDefaultTargets) {
   ModelOptions options = OptionsFor(ModelIn(folder), "f32");
   options.activations = activations;
   Model model = LoadModel(options);
@@ -26,6 +27,7 @@ Executable Compile(const std::string& backend, const std::string& folder, const 
   request.module = &model.module;
   request.weights = model.weights.get();
   request.backend = backend;
+  request.targets = target;
   return FromMemory(std::make_shared<MemoryPlan>(request));
 }
 
@@ -67,6 +69,13 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
       ASSERT_EQ(id, golden.greedy[i]) << "step " << i << ", " << threads << " threads";
       const std::span<const float> next = session->Decode(id);
       last.assign(next.begin(), next.end());
+    }
+  }
+
+  if (backend == "llvm") {
+    for (const std::string& target : TargetsHere()) {
+      const std::vector<float> logits = Score(*Open(Compile(backend, folder, "f32", target), 2), golden.prompt);
+      EXPECT_TRUE(SameBits(first, logits)) << target;
     }
   }
 

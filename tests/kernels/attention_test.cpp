@@ -152,7 +152,7 @@ void CheckAttention(const Case& c, uint32_t seed) {
   Call split("attention_groups", static_cast<uint32_t>(c.rows));
   common(split);
   split.Operand("out", partials).Divide(kKeys, 1);
-  for (const KernelEntry* table : {NativeKernels(), EmulatedKernels()}) {
+  for (const KernelEntry* table : RunnableKernels()) {
     for (uint32_t threads = 1; threads <= World::kThreads; threads += table == NativeKernels() ? 1 : 2) {
       World made = world;
       split.Run(table, made, threads);

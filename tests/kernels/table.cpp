@@ -1,5 +1,5 @@
-// Compiles the kernels as ordinary code and lists them. Built twice: with the flags of x86-64-v3, and with LLMC_EMULATE
-// for the host.
+// Compiles the kernels as ordinary code and lists them. Built twice for each ISA level: with its flags, and with
+// LLMC_EMULATE and its shapes for the host.
 #include "tests/kernels/table.h"
 
 #include "backends/kernels/kernels.cpp"

@@ -1,6 +1,7 @@
 // The kernels as a table of functions, once native and once emulated: what tests call them through.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 struct KernelEntry {
   const char* name;
@@ -14,3 +15,5 @@ struct KernelEntry {
 // Ends with an entry without a name.
 extern "C" const KernelEntry* NativeKernels();
 extern "C" const KernelEntry* EmulatedKernels();
+// Those of the two that this CPU can run.
+std::vector<const KernelEntry*> RunnableKernels();

@@ -148,7 +148,7 @@ class Call {
   // Native with 1 .. 4 threads, emulated (slow) with 1 and 3: every space but the private one as in `expected` to the
   // bit.
   void Check(const World& before, const World& expected, const std::string& what) const {
-    for (const KernelEntry* table : {NativeKernels(), EmulatedKernels()}) {
+    for (const KernelEntry* table : RunnableKernels()) {
       for (uint32_t threads = 1; threads <= World::kThreads; threads += table == NativeKernels() ? 1 : 2) {
         World world = before;
         Run(table, world, threads);

@@ -3,8 +3,8 @@
 if(TARGET llmc_onednn)
   file(GLOB onednn_tests CONFIGURE_DEPENDS tests/onednn/*_test.cpp)
   set(onednn_table)
-  if(TARGET kernels_test)  # the kernels as a table, to compare with
-    set(onednn_table ${CMAKE_BINARY_DIR}/kernels_native.o)
+  if(TARGET kernels_v3_test)  # the kernels as a table, to compare with
+    set(onednn_table ${CMAKE_BINARY_DIR}/kernels_native_v3.o)
   else()
     list(FILTER onednn_tests EXCLUDE REGEX "kernel_step_test")
   endif()

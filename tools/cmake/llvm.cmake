@@ -29,11 +29,14 @@ function(llmc_kernel_bitcode bitcode source)
     COMMENT "Bitcode ${source}" VERBATIM)
 endfunction()
 
-# The ISA levels: file tag, then flags. backends/llvm/embed.S and the table in backends/llvm/target.cpp have a line for each.
-set(LLMC_KERNELS_V3 ${CMAKE_BINARY_DIR}/kernels_v3.bc)
-llmc_kernel_bitcode(${LLMC_KERNELS_V3} backends/kernels/kernels.cpp -march=x86-64-v3)
-
-set_source_files_properties(backends/llvm/embed.S PROPERTIES OBJECT_DEPENDS "${LLMC_KERNELS_V3}"
-  COMPILE_DEFINITIONS "LLMC_KERNELS_V3=\"${LLMC_KERNELS_V3}\"")
+# The ISA levels, smallest first: name and flags. backends/llvm/embed.S and the table in backends/llvm/target.cpp have a line for each.
+include(tools/cmake/isa.cmake)
+foreach(level ${LLMC_ISA_LEVELS})
+  string(TOUPPER ${level} upper)
+  llmc_kernel_bitcode(${CMAKE_BINARY_DIR}/kernels_${level}.bc backends/kernels/kernels.cpp ${LLMC_ISA_${level}})
+  list(APPEND LLMC_KERNEL_BITCODE ${CMAKE_BINARY_DIR}/kernels_${level}.bc)
+  list(APPEND LLMC_KERNEL_DEFINITIONS "LLMC_KERNELS_${upper}=\"${CMAKE_BINARY_DIR}/kernels_${level}.bc\"")
+endforeach()
+set_source_files_properties(backends/llvm/embed.S PROPERTIES OBJECT_DEPENDS "${LLMC_KERNEL_BITCODE}" COMPILE_DEFINITIONS "${LLMC_KERNEL_DEFINITIONS}")
 file(GLOB llvm_sources CONFIGURE_DEPENDS backends/llvm/*.cpp backends/llvm/*.S)
 list(APPEND BACKEND_SOURCES ${llvm_sources})

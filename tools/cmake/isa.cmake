@@ -1,0 +1,15 @@
+# The ISA levels that kernels are compiled for, smallest first: clang's flags for each, what it needs (as /proc/cpuinfo spells it, beyond x86-64-v3), and the
+# switches of backends/kernels/primitives.h that its emulation is built with.
+set(LLMC_ISA_LEVELS v3 v3_vnni v4 v4_vnni)
+set(LLMC_ISA_v3 -march=x86-64-v3)
+set(LLMC_ISA_v3_vnni -march=x86-64-v3 -mavxvnni)
+set(LLMC_ISA_v4 -march=x86-64-v4)
+set(LLMC_ISA_v4_vnni -march=x86-64-v4 -mavx512vnni)
+set(LLMC_ISA_NEEDS_v3 avx2 fma f16c)
+set(LLMC_ISA_NEEDS_v3_vnni avx2 fma f16c avx_vnni)
+set(LLMC_ISA_NEEDS_v4 avx512f avx512bw avx512cd avx512dq avx512vl)
+set(LLMC_ISA_NEEDS_v4_vnni avx512f avx512bw avx512cd avx512dq avx512vl avx512_vnni)
+set(LLMC_ISA_SHAPE_v3 -DLLMC_WIDE=0 -DLLMC_VNNI=0)
+set(LLMC_ISA_SHAPE_v3_vnni -DLLMC_WIDE=0 -DLLMC_VNNI=1)
+set(LLMC_ISA_SHAPE_v4 -DLLMC_WIDE=1 -DLLMC_VNNI=0)
+set(LLMC_ISA_SHAPE_v4_vnni -DLLMC_WIDE=1 -DLLMC_VNNI=1)
