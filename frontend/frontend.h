@@ -3,13 +3,13 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/diag.h"
 #include "ir/module.h"
 #include "ir/weights.h"
+#include "runtime/plan.h"
 
 namespace llmc {
 
@@ -27,16 +27,6 @@ struct ModelOptions {
   DiagSink sink;                           // warnings
 };
 
-// What a plan keeps beside code and weights. Field by field in runtime/plan.h's manifest.
-struct GenerationDefaults {
-  std::vector<int32_t> stop_ids;
-  std::optional<int32_t> bos_id;
-  bool add_bos = false;
-  std::optional<float> temperature, top_p, min_p;
-  std::optional<int32_t> top_k;
-  bool do_sample = false;
-};
-
 struct InputHash {
   std::string role;  // "config", "weights", "weights-00002", "tokenizer", ...: never a file name
   std::string path;  // for hashing at compile time; not stored
@@ -47,7 +37,7 @@ struct Model {
   std::shared_ptr<const WeightSource> weights;  // null with no_weights
   std::string tokenizer;                        // the plan's tokenizer section (runtime/plan_tokenizer.h); empty: none
   std::string chat_template;                    // as found; empty: none
-  GenerationDefaults generation;
+  PlanGeneration generation;
   std::vector<InputHash> inputs;
 };
 Model LoadModel(const ModelOptions& options);

@@ -72,10 +72,10 @@ std::optional<int32_t> GgufId(const GgufHeader& header, const std::string& file,
 
 }  // namespace
 
-GenerationDefaults HfGeneration(const std::string& directory, const std::string& config_path, int64_t vocab) {
+PlanGeneration HfGeneration(const std::string& directory, const std::string& config_path, int64_t vocab) {
   Json generation = ReadIfThere(JoinPath(directory, "generation_config.json"));
   Json config = ReadIfThere(config_path);
-  GenerationDefaults out;
+  PlanGeneration out;
   Json eos = Member(generation, "eos_token_id");
   out.stop_ids = StopIds(eos ? eos : Member(config, "eos_token_id"), vocab);
   out.temperature = Number(generation, "temperature");
@@ -91,8 +91,8 @@ GenerationDefaults HfGeneration(const std::string& directory, const std::string&
   return out;
 }
 
-GenerationDefaults GgufGeneration(const GgufHeader& header, const std::string& file, int64_t vocab) {
-  GenerationDefaults out;
+PlanGeneration GgufGeneration(const GgufHeader& header, const std::string& file, int64_t vocab) {
+  PlanGeneration out;
   for (std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (auto id = GgufId(header, file, key, vocab)) out.stop_ids.push_back(*id);
   }

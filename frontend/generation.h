@@ -10,8 +10,8 @@ namespace llmc {
 
 // directory: of generation_config.json, which may be absent. Stop ids are generation_config's eos_token_id (a number or
 // a list), else config's; ids outside 0..vocab-1 are an error.
-GenerationDefaults HfGeneration(const std::string& directory, const std::string& config_path, int64_t vocab);
-GenerationDefaults GgufGeneration(const GgufHeader& header, const std::string& file, int64_t vocab);
+PlanGeneration HfGeneration(const std::string& directory, const std::string& config_path, int64_t vocab);
+PlanGeneration GgufGeneration(const GgufHeader& header, const std::string& file, int64_t vocab);
 
 // The chat template as found: chat_template.jinja, else tokenizer_config.json's (the one called "default" of a named
 // list); "" when there is none.

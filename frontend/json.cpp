@@ -271,4 +271,75 @@ std::string_view Json::source() const {
   return std::string_view(tree_->text).substr(n.begin, n.end - n.begin);
 }
 
+// Open containers point into the tree: each is its parent's last element, so nothing moves while it is open.
+struct JsonOutput {
+  nlohmann::ordered_json root;
+  std::vector<nlohmann::ordered_json*> open;
+  std::optional<std::string> key;
+
+  nlohmann::ordered_json& Add(nlohmann::ordered_json value) {
+    if (open.empty()) return root = std::move(value);
+    if (!open.back()->is_object()) return open.back()->emplace_back(std::move(value));
+    LLMC_CHECK(key.has_value(), "JsonWriter: a member without a key");
+    nlohmann::ordered_json& member = (*open.back())[*key];
+    key.reset();
+    return member = std::move(value);
+  }
+};
+
+namespace {
+
+// What isn't UTF-8 (a name in a damaged file) is replaced.
+std::string Dump(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+JsonWriter::JsonWriter() : out_(std::make_shared<JsonOutput>()) {}
+
+JsonWriter& JsonWriter::BeginObject() {
+  out_->open.push_back(&out_->Add(nlohmann::ordered_json::object()));
+  return *this;
+}
+JsonWriter& JsonWriter::BeginArray() {
+  out_->open.push_back(&out_->Add(nlohmann::ordered_json::array()));
+  return *this;
+}
+JsonWriter& JsonWriter::End() {
+  LLMC_CHECK(!out_->open.empty(), "JsonWriter: nothing to end");
+  out_->open.pop_back();
+  return *this;
+}
+JsonWriter& JsonWriter::Key(std::string_view key) {
+  out_->key = key;
+  return *this;
+}
+JsonWriter& JsonWriter::Null() {
+  out_->Add(nullptr);
+  return *this;
+}
+JsonWriter& JsonWriter::Bool(bool v) {
+  out_->Add(v);
+  return *this;
+}
+JsonWriter& JsonWriter::Int(int64_t v) {
+  out_->Add(v);
+  return *this;
+}
+JsonWriter& JsonWriter::Double(double v) {
+  out_->Add(v);
+  return *this;
+}
+JsonWriter& JsonWriter::String(std::string_view v) {
+  out_->Add(v);
+  return *this;
+}
+std::string JsonWriter::Finish() {
+  LLMC_CHECK(out_->open.empty(), "JsonWriter: an object or array is still open");
+  return Dump(out_->root, 2) + '\n';
+}
+
+std::string JsonQuote(std::string_view text) { return Dump(text, -1); }
+
 }  // namespace llmc

@@ -62,9 +62,12 @@ class Json {
 // Throws InputError SyntaxError, DuplicateName or TooLarge with `file` and line:column.
 Json ParseJson(std::string text, const std::string& file, const JsonLimits& limits = {});
 
+struct JsonOutput;  // what was written so far, in json.cpp
+
 // Writes JSON with two spaces of indent. Calls nest as the text does.
 class JsonWriter {
  public:
+  JsonWriter();
   JsonWriter& BeginObject();
   JsonWriter& BeginArray();
   JsonWriter& End();  // of the innermost object or array
@@ -78,15 +81,7 @@ class JsonWriter {
   std::string Finish();
 
  private:
-  void BeforeValue();
-  void Indent();
-  struct Level {
-    bool object = false;
-    bool empty = true;
-  };
-  std::string out_;
-  std::vector<Level> levels_;
-  bool after_key_ = false;
+  std::shared_ptr<JsonOutput> out_;
 };
 
 // A string as a JSON literal with quotes.

@@ -12,6 +12,7 @@
 #include "frontend/model_source.h"
 #include "frontend/report.h"
 #include "frontend/tokenizer.h"
+#include "ir/options.h"
 #include "runtime/plan_hash.h"
 
 namespace llmc {
@@ -50,13 +51,13 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
   out.context = ContextOf(options, m);
   if (options.chunk < 1) throw UsageError(fmt::format("--chunk {}: at least 1", options.chunk));
   out.chunk = std::min(options.chunk, out.context);
-  if (options.kv_type != "f16" && options.kv_type != "f32")
-    throw UsageError(fmt::format("--kv-type {}: f16 and f32 are supported", options.kv_type));
-  out.kv_type = options.kv_type == "f16" ? DType::F16 : DType::F32;
-  if (!options.activations.empty() && options.activations != "q8" && options.activations != "f32" &&
-      options.activations != "bf16") {
-    throw UsageError(fmt::format("--activations {}: q8, f32 and bf16 are supported", options.activations));
-  }
+  const auto check = [](const char* flag, std::string_view option, const std::string& value) {
+    if (!IsOptionValue(option, value))
+      throw UsageError(fmt::format("{} {}: must be {}", flag, value, OptionValuesText(option)));
+  };
+  check("--kv-type", "kv_type", options.kv_type);
+  out.kv_type = *DTypeFromText(options.kv_type);
+  if (!options.activations.empty()) check("--activations", "activations", options.activations);
   out.activations = options.activations;
   if (!options.quantize.empty()) out.quantize = BlockTypeOption(options.quantize);
   out.random = m.random_seed;
@@ -69,7 +70,7 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
 void AddTokenizer(const OpenedModel& m, Model& model) {
   const int64_t vocab = m.description.model.vocab;
   std::optional<LoweredTokenizer> tokenizer;
-  GenerationDefaults& generation = model.generation;
+  PlanGeneration& generation = model.generation;
   if (m.format == ModelFormat::Gguf) {
     const auto source = ReadGgufTokenizer(m.gguf->header, m.config_path);
     if (source) tokenizer = LowerGgufTokenizer(*source, m.config_path, vocab);

@@ -1,7 +1,6 @@
 // sin, cos, log2, exp2 in double for compile-time tables, without libm: the same bits on every machine and toolchain.
 // Error bounds, tested against long double libm: Log2 and Exp2 within 2 ulp, Sin and Cos within 2.5e-16 absolute for
-// |x|
-// <= 2^24. A table entry whose angle is 10^6 radians is then off by less than 3e-10, a hundredth of f32's rounding.
+// |x| <= 2^24. A table entry whose angle is 10^6 radians is then off by less than 3e-10, a hundredth of f32's rounding.
 #pragma once
 #include <cstdint>
 

@@ -5,7 +5,8 @@
 // Needs:    canonicalize (one norm per sum and gain).
 // Leaves:   the sum as the first result, for the next residual add.
 // Why here: before quantize-activations and plan-schedule, which put the quantisation of the norm into the same
-// function. Skips:    adds whose sum no rms_norm over rows reads; the second norm of one sum.
+//           function.
+// Skips:    adds whose sum no rms_norm over rows reads; the second norm of one sum.
 #include <fmt/format.h>
 
 #include "ir/op.h"

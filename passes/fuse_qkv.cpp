@@ -7,9 +7,9 @@
 // Needs:    canonicalize (equal inputs are one value).
 // Leaves:   one const in tiles16 per group; biases concatenated.
 // Why here: before quantize-activations, which then quantises the input once, and before pack-weights, which would pack
-// each part by itself. Skips:    linears that feed an op that takes a pair, as `gated` (fuse-gate-up takes those);
-// weights of another stored type or without/with bias than the rest, with a remark;
-//           linears that are split already.
+//           each part by itself.
+// Skips:    linears that feed an op that takes a pair, as `gated` (fuse-gate-up takes those); weights of another stored
+//           type or without/with bias than the rest, with a remark; linears that are split already.
 #include <map>
 #include <utility>
 

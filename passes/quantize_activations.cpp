@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "ir/op.h"
+#include "ir/options.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -82,9 +83,9 @@ bool RoundInputs(const Module& module, const PassContext& context, const Roundin
 
 bool QuantizeActivations(Module& module, const PassContext& context) {
   const std::string& activations = IdentOption(module, "activations");
-  if (activations != "q8" && activations != "f32" && activations != "bf16") {
+  if (!IsOptionValue("activations", activations)) {
     Fail(DiagKind::BadAttribute, {},
-         "the module's option 'activations' is " + activations + ", must be q8, f32 or bf16");
+         "the module's option 'activations' is " + activations + ", must be " + OptionValuesText("activations"));
   }
   if (activations == "f32") return false;
   bool changed = false;

@@ -13,6 +13,7 @@
 #include "runtime/math.h"
 #include "runtime/npy.h"
 #include "runtime/plan_hash.h"
+#include "runtime/plan_io.h"
 #include "runtime/report.h"
 #include "runtime/sampler.h"
 #include "runtime/tokenizer.h"

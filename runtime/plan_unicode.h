@@ -63,9 +63,10 @@ inline constexpr uint8_t kClassWord = 2;   // Alphabetic, M*, Nd, Pc, Join_Contr
 // A normal form of Unicode Standard Annex 15. Layout: NormalFormHeader, then the tables in its order:
 //   check           CodePointBytes, 1: a text that holds none of these is in the form already
 //   decompositions  {u32 code point, u32 first, u32 count}, ascending: its full decomposition in pool (Hangul is
-//   computed) pool            u32 code points combining       {u32 code point, u32 class}, ascending: canonical
-//   combining classes that are not 0 compositions    {u32 first, u32 second, u32 code point}, ascending by the pair:
-//   primary composites
+//                   computed)
+//   pool            u32 code points
+//   combining       {u32 code point, u32 class}, ascending: canonical combining classes that are not 0
+//   compositions    {u32 first, u32 second, u32 code point}, ascending by the pair: primary composites
 struct NormalFormHeader {
   uint32_t compose;                                                     // 1: NFC, NFKC
   uint32_t check_bytes, decompositions, pool, combining, compositions;  // sizes: bytes, rows, ...

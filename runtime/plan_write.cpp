@@ -1,46 +1,21 @@
-// Writes a plan: a unique temporary beside the target, every call checked, hashed on the way, header last, synced,
-// renamed. Where the file system can, the temporary has no name until it is whole, so that not even SIGKILL leaves it
-// behind.
+// Writes a plan: hashed on the way, header last, published when it is whole (plan_io.h).
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
+#include "ir/round_up.h"
 #include "runtime/plan_hash.h"
+#include "runtime/plan_io.h"
 #include "runtime/plan_layout.h"
 
 namespace llmc {
 namespace {
 
 constexpr size_t kBuffer = 4 << 20;  // few, large, sequential writes
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// A write over `ulimit -f` raises SIGXFSZ, whose default ends the process and would leave the temporary; ignored, it is
-// EFBIG like any other failure.
-class IgnoreFileSizeSignal {
- public:
-  IgnoreFileSizeSignal() : old_(std::signal(SIGXFSZ, SIG_IGN)) {}
-  ~IgnoreFileSizeSignal() {
-    if (old_ != SIG_ERR) std::signal(SIGXFSZ, old_);
-  }
-  IgnoreFileSizeSignal(const IgnoreFileSizeSignal&) = delete;
-  IgnoreFileSizeSignal& operator=(const IgnoreFileSizeSignal&) = delete;
-
- private:
-  void (*old_)(int);
-};
 
 }  // namespace
 
@@ -67,121 +42,50 @@ std::string EncodeHeader(uint16_t minor, uint32_t abi, uint64_t file_size, const
   return page;
 }
 
+// The output isn't one of the inputs, through links too, and there is room for it.
+void CheckTarget(const PlanWriter::Options& options) {
+  struct stat target{};
+  if (stat(options.path.c_str(), &target) == 0) {
+    for (const std::string& input : options.inputs) {
+      struct stat info{};
+      if (stat(input.c_str(), &info) == 0 && info.st_dev == target.st_dev && info.st_ino == target.st_ino)
+        throw PlanError(options.path + ": the output is the input " + input);
+    }
+  }
+  const std::string folder = FolderOf(options.path);
+  struct statvfs disk{};
+  if (statvfs(folder.c_str(), &disk) != 0)
+    throw PlanError(options.path + ": can't write into " + folder + ": " + std::strerror(errno));
+  const uint64_t need = options.weights_size + options.other_size;
+  const uint64_t have = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (have < need)
+    throw PlanError(options.path + ": too little disk space in " + folder + ": the plan needs " + std::to_string(need) +
+                    " bytes, " + std::to_string(have) + " are free");
+}
+
 struct PlanWriter::Impl {
   Options options;
-  IgnoreFileSizeSignal ignore;
-  std::string path;       // of the target, symbolic links resolved
-  std::string temporary;  // its name; empty: it has none (yet), nothing to remove
-  int fd = -1;
-  uint64_t at = 0;  // end of what was appended, buffered or not
+  OutputFile file;
+  uint64_t at = kPage;  // end of what was appended, buffered or not
   std::string buffer;
   std::vector<PlanSection> sections;
   Xxh3 weights_hash;
   std::unique_ptr<Sha256> weights_sha;
-  uint64_t weights_left = 0;
+  uint64_t weights_left;
   void* map = MAP_FAILED;
   size_t map_size = 0;
 
-  [[noreturn]] void Fail(const std::string& what) const { throw PlanError(options.path + ": " + what); }
-  [[noreturn]] void FailErrno(const std::string& what) const { Fail(what + ": " + std::strerror(errno)); }
-
+  explicit Impl(Options given)
+      : options(std::move(given)),
+        file((CheckTarget(options), options.path), OutputFile::Devices::Refuse),
+        weights_left(options.weights_size) {}
   ~Impl() {
     if (map != MAP_FAILED) munmap(map, map_size);
-    if (fd >= 0) close(fd);
-    if (!temporary.empty()) unlink(temporary.c_str());
   }
-
-  void CheckTarget() {
-    path = options.path;
-    struct stat target{};
-    if (stat(path.c_str(), &target) == 0) {
-      if (!S_ISREG(target.st_mode)) Fail("the output exists and isn't a regular file");
-      for (const std::string& input : options.inputs) {
-        struct stat info{};
-        if (stat(input.c_str(), &info) == 0 && info.st_dev == target.st_dev && info.st_ino == target.st_ino)
-          Fail("the output is the input " + input);
-      }
-      char resolved[PATH_MAX];
-      if (realpath(path.c_str(), resolved) == nullptr) FailErrno("can't resolve the output's path");
-      path = resolved;
-    } else if (errno != ENOENT) {
-      FailErrno("can't look at the output");
-    }
-    if (path.empty() || path.back() == '/') Fail("the output's name is empty");
-    const std::string folder = FolderOf(path);
-    struct statvfs disk{};
-    if (statvfs(folder.c_str(), &disk) != 0) FailErrno("can't write into " + folder);
-    const uint64_t need = options.weights_size + options.other_size;
-    const uint64_t have = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
-    if (have < need)
-      Fail("too little disk space in " + folder + ": the plan needs " + std::to_string(need) + " bytes, " +
-           std::to_string(have) + " are free");
-  }
-
-  std::string TemporaryName(unsigned attempt) const {
-    return FolderOf(path) + "/.llmc-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
-  }
-
-  // Names beside the target until `make(name)` succeeds; `what` can't be done if it fails for another reason than a
-  // name that is taken.
-  template <typename Make>
-  void NameTemporary(const char* what, Make make) {
-    for (unsigned attempt = 0; temporary.empty(); ++attempt) {
-      const std::string name = TemporaryName(attempt);
-      if (make(name.c_str())) {
-        temporary = name;
-      } else if (errno != EEXIST || attempt > 1000) {
-        FailErrno(what);
-      }
-    }
-  }
-
-  static std::string FdPath(int file) { return "/proc/self/fd/" + std::to_string(file); }
-
-  bool NameFile(int file, const char* name) {
-    return linkat(AT_FDCWD, FdPath(file).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
-  }
-
-  void CreateTemporary() {
-    fd = open(FolderOf(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    if (fd >= 0 && access(FdPath(fd).c_str(), F_OK) == 0) return;  // it can be named later
-    if (fd >= 0) close(fd);
-    NameTemporary("can't create the output", [this](const char* name) {
-      fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      return fd >= 0;
-    });
-  }
-
-  void Publish() {
-    if (fsync(fd) != 0) FailErrno("can't sync the output");
-    if (temporary.empty()) {
-      NameTemporary("can't name the output", [this](const char* name) { return NameFile(fd, name); });
-    }
-    const int file = std::exchange(fd, -1);
-    if (close(file) != 0) FailErrno("can't close the output");
-    if (rename(temporary.c_str(), path.c_str()) != 0) FailErrno("can't rename " + temporary);
-    temporary.clear();
-    // The name itself reaches the disk with its folder; where folders can't be synced, the plan is whole all the same.
-    const int folder = open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-      fsync(folder);
-      close(folder);
-    }
-  }
-
-  void WriteAll(const char* bytes, size_t size, uint64_t offset) {
-    while (size > 0) {
-      const ssize_t put = pwrite(fd, bytes, std::min<size_t>(size, 1 << 30), static_cast<off_t>(offset));
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) FailErrno("can't write at byte " + std::to_string(offset));
-      bytes += put;
-      offset += static_cast<uint64_t>(put);
-      size -= static_cast<size_t>(put);
-    }
-  }
+  [[noreturn]] void Fail(const std::string& what) const { throw PlanError(options.path + ": " + what); }
 
   void Flush() {
-    WriteAll(buffer.data(), buffer.size(), at - buffer.size());
+    file.WriteAt(buffer.data(), buffer.size(), at - buffer.size());
     buffer.clear();
   }
 
@@ -203,8 +107,6 @@ struct PlanWriter::Impl {
     Flush();
     at = offset;
   }
-
-  static uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
   void Add(SectionKind kind, std::string_view bytes) {
     if (bytes.empty()) return;
@@ -232,14 +134,9 @@ struct PlanWriter::Impl {
   }
 };
 
-PlanWriter::PlanWriter(Options options) : impl_(std::make_unique<Impl>()) {
-  impl_->options = std::move(options);
-  impl_->CheckTarget();
-  impl_->CreateTemporary();
-  impl_->at = kPage;
-  impl_->weights_left = impl_->options.weights_size;
+PlanWriter::PlanWriter(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {
   if (impl_->weights_left > 0) {
-    impl_->SkipTo(Impl::RoundUp(kPage, SectionAlignment(SectionKind::Weights, impl_->weights_left)));
+    impl_->SkipTo(RoundUp(kPage, SectionAlignment(SectionKind::Weights, impl_->weights_left)));
     impl_->sections.push_back({SectionKind::Weights, 0, impl_->at, impl_->weights_left, 0, {}});
     impl_->weights_sha = impl_->options.sha256();
     impl_->buffer.reserve(kBuffer);
@@ -262,9 +159,9 @@ const uint8_t* PlanWriter::MapWeights() {
   if (impl_->map == MAP_FAILED) {
     impl_->Flush();
     impl_->map_size = impl_->options.weights_size;
-    impl_->map = mmap(nullptr, impl_->map_size, PROT_READ, MAP_SHARED, impl_->fd,
+    impl_->map = mmap(nullptr, impl_->map_size, PROT_READ, MAP_SHARED, impl_->file.fd(),
                       static_cast<off_t>(impl_->sections.front().offset));
-    if (impl_->map == MAP_FAILED) impl_->FailErrno("can't map the weights");
+    if (impl_->map == MAP_FAILED) impl_->Fail(std::string("can't map the weights: ") + std::strerror(errno));
   }
   return static_cast<const uint8_t*>(impl_->map);
 }
@@ -291,8 +188,8 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.Add(SectionKind::Steps, bytes.steps);
   w.Flush();
   const std::string header = EncodeHeader(PlanMinorOf(manifest), manifest.abi, w.at, w.sections);
-  w.WriteAll(header.data(), header.size(), 0);
-  w.Publish();
+  w.file.WriteAt(header.data(), header.size(), 0);
+  w.file.Publish(true);
   return w.at;
 }
 

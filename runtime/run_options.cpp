@@ -2,12 +2,12 @@
 #include "runtime/run_options.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "runtime/plan_error.h"
+#include "runtime/plan_io.h"
 
 namespace llmc {
 namespace {
@@ -161,22 +161,6 @@ std::string RunOptionsHelp() {
     help += left + option.help + "\n";
   }
   return help;
-}
-
-std::string ReadWholeFile(const std::string& path) {
-  constexpr size_t kMost = size_t{1} << 30;
-  FILE* file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr) throw PlanError(path + ": can't open: " + std::strerror(errno));
-  std::string bytes;
-  char buffer[1 << 16];
-  size_t got = 0;
-  while ((got = std::fread(buffer, 1, sizeof(buffer), file)) > 0 && bytes.size() <= kMost) bytes.append(buffer, got);
-  const bool failed = std::ferror(file) != 0;
-  const int error = errno;
-  std::fclose(file);
-  if (failed) throw PlanError(path + ": can't read: " + std::strerror(error));
-  if (bytes.size() > kMost) throw PlanError(path + ": more than " + std::to_string(kMost) + " bytes");
-  return bytes;
 }
 
 std::vector<int32_t> ParseTokens(const std::string& text) {

@@ -49,7 +49,4 @@ std::string RunOptionsHelp();
 // for a file that can't be read.
 std::vector<int32_t> ParseTokens(const std::string& text);
 
-// A whole file of at most 1 GiB. Throws PlanError.
-std::string ReadWholeFile(const std::string& path);
-
 }  // namespace llmc

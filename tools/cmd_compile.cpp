@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "tools/note.h"
 #include "tools/plan_request.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {
@@ -51,23 +52,21 @@ class Stages {
 
 }  // namespace
 
-PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered) {
-  const Model& model = lowered.model;
+PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled) {
+  const Model& model = scheduled.model;
   PlanRequest request;
   request.module = &model.module;
   request.weights = model.weights.get();
-  request.backend = lowered.backend;
-  request.targets = lowered.targets;
+  request.backend = scheduled.backend;
+  request.targets = scheduled.targets;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
   request.build_id = FrontendBuildId();
-  request.import_ir = lowered.import_text;
+  request.import_ir = scheduled.import_text;
   request.final_ir = Print(model.module);
   request.tokenizer = model.tokenizer;
   request.chat_template = model.chat_template;
-  const GenerationDefaults& defaults = model.generation;
-  request.generation = {defaults.stop_ids,    defaults.bos_id, defaults.add_bos, defaults.do_sample,
-                        defaults.temperature, defaults.top_p,  defaults.min_p,   defaults.top_k};
+  request.generation = model.generation;
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
   const bool show = isatty(STDERR_FILENO) != 0;
   if (show || flags.time_passes) request.progress = Stages(show, flags.time_passes);
@@ -78,19 +77,19 @@ int CommandCompile(const CompileFlags& flags) {
   if (flags.output.empty() && flags.stop_after.empty())
     throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
   if (flags.output == "-" && flags.stop_after.empty()) throw UsageError("-o -: a plan goes into a file, not to stdout");
-  const Lowered lowered = Lower(flags);
-  if (lowered.stopped) {
-    for (const InputHash& input : lowered.model.inputs) {
+  const ScheduledModel scheduled = ScheduleModel(flags);
+  if (scheduled.stopped) {
+    for (const InputHash& input : scheduled.model.inputs) {
       std::error_code none;
       if (std::filesystem::equivalent(input.path, flags.output, none))
         Fail(DiagKind::FileError, {flags.output, ""}, "the output is the input " + input.path);
     }
-    WriteText(flags.output.empty() ? "-" : flags.output, Print(lowered.model.module));
+    WriteText(flags.output.empty() ? "-" : flags.output, Print(scheduled.model.module));
     return 0;
   }
   if (flags.model.no_weights)
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
-  const PlanRequest request = RequestOf(flags, lowered);
+  const PlanRequest request = RequestOf(flags, scheduled);
   const uint64_t size = WritePlan(request, flags.output);
   Note(fmt::format("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size));
   return 0;

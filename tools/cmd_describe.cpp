@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "tools/cli.h"
-#include "tools/lowering.h"
 #include "tools/note.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 

@@ -4,8 +4,8 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tools/cli.h"
-#include "tools/lowering.h"
 #include "tools/pass_context.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 

@@ -5,6 +5,7 @@
 #include "runtime/loader.h"
 #include "runtime/run.h"
 #include "tools/in_memory.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {
@@ -13,9 +14,9 @@ Executable Compile(const CompileFlags& given, const RunOptions& run) {
   // What is compiled here runs here.
   CompileFlags flags = given;
   if (!flags.target_given) flags.target_cpu = "native";
-  Lowered lowered = Lower(flags);
-  if (lowered.stopped) throw UsageError("run does not go with --stop-after");
-  return CompileInMemory(std::move(lowered), flags, run.threads);
+  ScheduledModel scheduled = ScheduleModel(flags);
+  if (scheduled.stopped) throw UsageError("run does not go with --stop-after");
+  return CompileInMemory(std::move(scheduled), flags, run.threads);
 }
 
 }  // namespace

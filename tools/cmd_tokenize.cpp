@@ -5,7 +5,7 @@
 #include "runtime/plan.h"
 #include "runtime/tokenizer.h"
 #include "tools/cli.h"
-#include "tools/lowering.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 int CommandTokenize(const TokenizeFlags& flags) {

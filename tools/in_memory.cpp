@@ -15,18 +15,18 @@ namespace llmc {
 namespace {
 
 struct InMemory {
-  Lowered lowered;
+  ScheduledModel scheduled;
   std::unique_ptr<MemoryPlan> plan;
   std::unique_ptr<Interpreter> interpreter;
 };
 
 }  // namespace
 
-Executable CompileInMemory(Lowered lowered, const CompileFlags& flags, uint32_t threads) {
-  if (!lowered.model.weights) throw UsageError("code that runs needs weights");
+Executable CompileInMemory(ScheduledModel scheduled, const CompileFlags& flags, uint32_t threads) {
+  if (!scheduled.model.weights) throw UsageError("code that runs needs weights");
   auto memory = std::make_shared<InMemory>();
-  memory->lowered = std::move(lowered);
-  const PlanRequest request = RequestOf(flags, memory->lowered);
+  memory->scheduled = std::move(scheduled);
+  const PlanRequest request = RequestOf(flags, memory->scheduled);
   memory->plan = std::make_unique<MemoryPlan>(request);
   if (isatty(STDERR_FILENO)) Note("\r");
 
@@ -34,10 +34,10 @@ Executable CompileInMemory(Lowered lowered, const CompileFlags& flags, uint32_t 
   executable.manifest = std::shared_ptr<const Manifest>(memory, &memory->plan->manifest());
   executable.weights = memory->plan->weights();
   executable.weights_size = memory->plan->weights_size();
-  executable.tokenizer = memory->lowered.model.tokenizer;
-  if (memory->lowered.backend == "reference") {
+  executable.tokenizer = memory->scheduled.model.tokenizer;
+  if (memory->scheduled.backend == "reference") {
     memory->interpreter = std::make_unique<Interpreter>(
-        memory->lowered.model.module, *memory->lowered.model.weights,
+        memory->scheduled.model.module, *memory->scheduled.model.weights,
         std::max(1, static_cast<int>(threads == 0 ? static_cast<uint32_t>(request.jobs) : threads)));
     executable.interpret = [interpreter = memory->interpreter.get()](const ForwardCall& call) {
       const std::vector<float> logits =

@@ -1,12 +1,12 @@
-// From a lowered model to what the backends need to make a plan of it.
+// From a scheduled model to what the backends need to make a plan of it.
 #pragma once
 #include "backends/compile_plan.h"
 #include "tools/cli.h"
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
 
 namespace llmc {
 
-// The request borrows from `lowered`, which must outlive it.
-PlanRequest RequestOf(const CompileFlags& flags, const Lowered& lowered);
+// The request borrows from `scheduled`, which must outlive it.
+PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled);
 
 }  // namespace llmc

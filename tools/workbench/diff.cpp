@@ -12,7 +12,8 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "runtime/plan.h"
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {

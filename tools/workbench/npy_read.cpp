@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 
 #include "ir/diag.h"
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {

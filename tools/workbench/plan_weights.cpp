@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ir/diag.h"
+#include "ir/round_up.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -21,7 +22,7 @@ class PlanWeights : public WeightSource {
   void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
     const int64_t row = StoredRowBytes(weight.type);
     // Packed tiles hold padding rows up to 16; rows are read by whole tiles or up to the end.
-    const int64_t last = weight.type.layout == Layout::Tiles16 ? (end + 15) / 16 * 16 : end;
+    const int64_t last = weight.type.layout == Layout::Tiles16 ? RoundUp(end, 16) : end;
     const auto size = static_cast<uint64_t>((last - begin) * row);
     const uint64_t at = static_cast<uint64_t>(*weight.offset + begin * row);
     if (section_ == nullptr || at > section_->size || size > section_->size - at)

@@ -11,7 +11,8 @@
 #include "ir/op.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {

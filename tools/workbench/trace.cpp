@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "ir/diag.h"
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
+#include "tools/text_file.h"
 #include "tools/workbench/npy_read.h"
 #include "tools/workbench/numbers.h"
 

@@ -81,11 +81,11 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
   if (!flags.target_given) flags.target_cpu = "native";
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
-  Lowered lowered;
-  lowered.model = LoadModel(options);
-  if (!lowered.model.weights)
+  ScheduledModel scheduled;
+  scheduled.model = LoadModel(options);
+  if (!scheduled.model.weights)
     throw UsageError("verify evaluates the model: it needs weights (--weights random:SEED makes some)");
-  Module& module = lowered.model.module;
+  Module& module = scheduled.model.module;
   VerifyReport report;
   report.layers = LayersOf(module);
   report.all_layers = static_cast<int>(report.layers.size());
@@ -93,10 +93,10 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
     report.layers = RepresentativeLayers(module);
     module = KeepLayers(module, report.layers);
   }
-  const WeightSource& weights = *lowered.model.weights;
-  lowered.import_text = Print(module);
-  lowered.backend = flags.backend;
-  lowered.targets = flags.target_cpu;
+  const WeightSource& weights = *scheduled.model.weights;
+  scheduled.import_text = Print(module);
+  scheduled.backend = flags.backend;
+  scheduled.targets = flags.target_cpu;
   const std::vector<Stage> stages =
       RunStages(module, ContextFor(flags.backend, flags.target_cpu),
                 {flags.disable_pass.begin(), flags.disable_pass.end()}, flags.model.model);
@@ -121,7 +121,7 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
   module = stages.back().module;
   const std::vector<int32_t> tokens = SeededTokens(module, std::min<int64_t>(kTokens, module.options.Int("context")));
   const bool exact = flags.backend == "llvm" || flags.backend == "reference";
-  const Executable executable = CompileInMemory(std::move(lowered), flags, static_cast<uint32_t>(Threads(flags)));
+  const Executable executable = CompileInMemory(std::move(scheduled), flags, static_cast<uint32_t>(Threads(flags)));
   VerifyCode(executable, tokens, was, exact || executable.manifest->numerics == "exact", report.rows);
   return report;
 }

@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-struct Lowered {
+struct ScheduledModel {
   Model model;              // model.module is the scheduled module
   std::string import_text;  // the IR after import
   std::string backend;      // asked for, here or in the module of --from
@@ -16,16 +16,6 @@ struct Lowered {
 
 // Loads MODEL (or takes --from FILE.ir with MODEL's weights), runs the passes, prints, dumps and checks as the flags
 // say.
-Lowered Lower(const CompileFlags& flags);
-
-// A whole text file; "-" is stdin. Throws InputError. At most 256 MiB.
-std::string ReadText(const std::string& path);
-// To a file or "-". A file appears whole or not at all; a device or pipe is written in place.
-void WriteText(const std::string& path, const std::string& text);
-
-// Whether a file starts with a plan's magic; everything else is a model.
-bool IsPlanFile(const std::string& path);
-
-void PrintDiag(const Diag& diag);  // to stderr
+ScheduledModel ScheduleModel(const CompileFlags& flags);
 
 }  // namespace llmc

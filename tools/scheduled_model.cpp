@@ -1,25 +1,22 @@
 // From a model to the scheduled module.
-#include "tools/lowering.h"
+#include "tools/scheduled_model.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "backends/backend.h"
-#include "ir/math.h"
+#include "ir/options.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/check.h"
-#include "runtime/plan_layout.h"
+#include "passes/resume.h"
 #include "tools/note.h"
 #include "tools/pass_context.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {
@@ -52,56 +49,11 @@ class Dump {
   int number_ = 0;
 };
 
-std::string Said(const AttrValue* value) {
-  if (value == nullptr) return "not set";
-  if (const auto* text = std::get_if<std::string>(value)) return *text;
-  const auto* number = std::get_if<int64_t>(value);
-  return number == nullptr ? "of another kind" : std::to_string(*number);
-}
-
-bool HasRun(const Module& module, const std::string& pass) {
-  const AttrValue* list = module.options.Find("passes");
-  const auto* ran = list == nullptr ? nullptr : std::get_if<std::vector<Dim>>(list);
-  return ran != nullptr && std::find(ran->begin(), ran->end(), Dim(pass)) != ran->end();
-}
-
-// select-backend's options agree: `backend` is onednn or auto, and `onednn` lists functions of the module, all of them
-// for onednn.
-void CheckSelection(const Module& module, const std::string& file) {
-  const auto fail = [&](const std::string& rule) { Fail(DiagKind::BadAttribute, {file, "1"}, rule); };
-  const AttrValue *backend = module.options.Find("backend"), *onednn = module.options.Find("onednn");
-  if (backend == nullptr && onednn == nullptr) return;
-  if (!HasRun(module, "select-backend")) fail("the module has select-backend's options, and the pass has not run");
-  const std::string name = Said(backend);
-  if (name != "onednn" && name != "auto")
-    fail(fmt::format("the module's option backend is {}; with select-backend's choice it is onednn or auto", name));
-  const auto* listed = onednn == nullptr ? nullptr : std::get_if<std::vector<Dim>>(onednn);
-  if (onednn != nullptr && listed == nullptr)
-    fail(fmt::format("the module's option onednn is {}; it is a list of functions", Said(onednn)));
-  size_t functions = 0;
-  for (const Func& func : module.funcs) functions += RunsOnOnednn(module, func) ? 1 : 0;
-  if (functions != (listed == nullptr ? 0 : listed->size()))
-    fail("the module's option onednn lists what is no function, or one twice");
-  if (name == "onednn" && functions != module.funcs.size())
-    fail(fmt::format("the module's option backend is onednn, and onednn lists {} of {} functions", functions,
-                     module.funcs.size()));
-}
-
-// The module of --from. Its option `after` says where in the pipeline it stands.
+// The module of --from.
 Module ReadModule(const std::string& file) {
   Module module = Parse(ReadText(file), file);
   Verify(module, file);
-  const AttrValue* option = module.options.Find("after");
-  const std::string* after = option == nullptr ? nullptr : std::get_if<std::string>(option);
-  if (after == nullptr || (*after != "import" && FindPass(*after) == nullptr))
-    Fail(DiagKind::BadAttribute, {file, "1"},
-         fmt::format("the module's option after is {}; it names a pass, or import", Said(option)));
-  const AttrValue* numerics = module.options.Find("numerics");
-  if (numerics == nullptr || *numerics != AttrValue(math::kNumerics))
-    Fail(DiagKind::BadAttribute, {file, "1"},
-         fmt::format("the module's option numerics is {}; this llmc computes by version {} (ir/README.md)",
-                     Said(numerics), math::kNumerics));
-  CheckSelection(module, file);
+  CheckStage(module, file);
   return module;
 }
 
@@ -115,12 +67,14 @@ void TakeOptions(const Module& from, CompileFlags& flags) {
     if (known != nullptr && allows(*known)) value = *known;  // CheckFrom reports what isn't allowed
   };
   const auto positive = [](int64_t value) { return value > 0; };
-  const auto one_of = [](auto... known) { return [=](std::string_view value) { return ((value == known) || ...); }; };
+  const auto take_text = [&](const char* option, bool given, std::string& value) {
+    take(option, given, value, [option](std::string_view text) { return IsOptionValue(option, text); });
+  };
   take("context", flags.context_given, model.context, positive);
   take("chunk", flags.chunk_given, model.chunk, positive);
-  take("kv_type", flags.kv_type_given, model.kv_type, one_of("f16", "f32"));
-  take("activations", flags.activations_given, model.activations, one_of("q8", "f32", "bf16"));
-  take("quantize", flags.quantize_given, model.quantize, one_of("q8_0", "q4_0"));
+  take_text("kv_type", flags.kv_type_given, model.kv_type);
+  take_text("activations", flags.activations_given, model.activations);
+  take_text("quantize", flags.quantize_given, model.quantize);
   int64_t seed = -1;
   take("random", !model.weights.empty() || model.no_weights, seed, [](int64_t value) { return value >= 0; });
   if (seed >= 0) model.weights = fmt::format("random:{}", seed);
@@ -142,11 +96,11 @@ void CheckFrom(const Module& module, const Module& imported, const CompileFlags&
     const AttrValue *has = module.options.Find(option), *wanted = imported.options.Find(option);
     if (has == nullptr ? wanted == nullptr : wanted != nullptr && *has == *wanted) continue;
     if (on_command_line)
-      throw UsageError(
-          fmt::format("{} contradicts {}: {} is {}, there {}", flag, flags.from, option, Said(wanted), Said(has)));
+      throw UsageError(fmt::format("{} contradicts {}: {} is {}, there {}", flag, flags.from, option,
+                                   OptionText(wanted), OptionText(has)));
     Fail(DiagKind::BadAttribute, {flags.from, "1"},
-         fmt::format("the module's option {} is {}; import of {} makes it {}", option, Said(has), flags.model.model,
-                     Said(wanted)));
+         fmt::format("the module's option {} is {}; import of {} makes it {}", option, OptionText(has),
+                     flags.model.model, OptionText(wanted)));
   }
   for (const Global& global : module.globals) {
     if (global.kind != GlobalKind::Weight) continue;
@@ -166,10 +120,9 @@ void CheckFrom(const Module& module, const Module& imported, const CompileFlags&
 // chosen already.
 std::string BackendOf(const Module& module, const CompileFlags& flags) {
   if (flags.from.empty()) return flags.backend;
-  const AttrValue* option = module.options.Find("backend");
-  const auto* chosen = option == nullptr ? nullptr : std::get_if<std::string>(option);
-  if (!HasRun(module, "select-backend")) return flags.backend;
-  const std::string has = chosen != nullptr ? *chosen : "llvm";
+  const std::optional<std::string> selected = SelectedBackend(module);
+  if (!selected) return flags.backend;
+  const std::string& has = *selected;
   const bool plain = has == "llvm" && flags.backend == "reference";  // one IR for both
   if (flags.backend_given && flags.backend != has && !plain)
     throw UsageError(fmt::format("--backend {} contradicts {}, which is for {}", flags.backend, flags.from, has));
@@ -195,73 +148,10 @@ void CheckPassesLeft(const Module& module, const CompileFlags& flags, const std:
     throw UsageError(fmt::format("--stop-after {} contradicts {}, which is behind it", stop, flags.from));
 }
 
-// The passes that are still to run on a module that says `after = PASS`.
-std::vector<std::string> Remaining(const Module& module) {
-  std::vector<std::string> names;
-  const std::string& after = module.options.Ident("after");
-  bool behind = FindPass(after) == nullptr;
-  for (const PassInfo& pass : AllPasses()) {
-    if (behind) names.emplace_back(pass.name);
-    behind = behind || pass.name == after;
-  }
-  return names;
-}
-
 }  // namespace
 
-void PrintDiag(const Diag& diag) { Note(fmt::format("{}\n", ToText(diag))); }
-
-bool IsPlanFile(const std::string& path) {
-  std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return false;  // opening a pipe would wait for a writer
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  char magic[sizeof kPlanMagic];
-  return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
-         std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
-}
-
-std::string ReadText(const std::string& path) {
-  constexpr size_t kMost = size_t{256} << 20;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"),
-                                                       [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
-  if (!file) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
-  std::string text;
-  char buffer[1 << 16];
-  for (size_t n = sizeof buffer; n == sizeof buffer;) {
-    n = std::fread(buffer, 1, sizeof buffer, file.get());
-    text.append(buffer, n);
-    if (text.size() > kMost) Fail(DiagKind::TooLarge, {path, ""}, fmt::format("more than {} bytes", kMost));
-  }
-  if (std::ferror(file.get())) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
-  return text;
-}
-
-void WriteText(const std::string& path, const std::string& text) {
-  const bool to_stdout = path == "-";
-  // A rename would put a file in the place of a device, or of a link such as /dev/stdout.
-  std::error_code none;
-  const std::filesystem::file_status found = std::filesystem::status(path, none);
-  const bool in_place = to_stdout || (exists(found) && !is_regular_file(found));
-  const std::string target = is_regular_file(found) ? std::filesystem::canonical(path, none).string() : path;
-  const std::string written = in_place ? path : fmt::format("{}.{}.part", target, getpid());
-  std::FILE* file = to_stdout ? stdout : std::fopen(written.c_str(), "wb");
-  if (file == nullptr) Fail(DiagKind::FileError, {path, ""}, std::strerror(errno));
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = std::fflush(file) == 0 && good;
-  int error = errno;
-  if (!to_stdout) good = std::fclose(file) == 0 && good;
-  if (!in_place) {
-    if (good && std::rename(written.c_str(), target.c_str()) != 0) {
-      error = errno;
-      good = false;
-    }
-    if (!good) std::remove(written.c_str());
-  }
-  if (!good) Fail(DiagKind::FileError, {to_stdout ? "stdout" : path, ""}, std::strerror(error));
-}
-
-Lowered Lower(const CompileFlags& given) {
-  Lowered lowered;
+ScheduledModel ScheduleModel(const CompileFlags& given) {
+  ScheduledModel scheduled;
   CheckBackend(given.backend);
   CompileFlags flags = given;
   Module from;
@@ -272,26 +162,26 @@ Lowered Lower(const CompileFlags& given) {
   ModelOptions options = flags.model;
   options.sink = PrintDiag;
   const auto start = std::chrono::steady_clock::now();
-  lowered.model = LoadModel(options);
+  scheduled.model = LoadModel(options);
   if (flags.time_passes)
     Note(fmt::format("{:<24} {:8.3f} ms\n", "import",
                      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()));
-  Module& module = lowered.model.module;
+  Module& module = scheduled.model.module;
   if (!flags.from.empty()) CheckFrom(from, module, flags, given);
   if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
-  lowered.import_text = Print(module);
+  scheduled.import_text = Print(module);
   if (!flags.from.empty()) module = std::move(from);
   if (!flags.context_given && flags.from.empty())
     Note(fmt::format("context: {} positions\n", module.options.Int("context")));
 
-  lowered.backend = BackendOf(module, flags);
-  CheckBackend(lowered.backend);
-  lowered.targets = TargetsFor(module, flags);
+  scheduled.backend = BackendOf(module, flags);
+  CheckBackend(scheduled.backend);
+  scheduled.targets = TargetsFor(module, flags);
   PipelineOptions pipeline;
   pipeline.file = flags.from.empty() ? flags.model.model : flags.from;
   pipeline.disabled.insert(flags.disable_pass.begin(), flags.disable_pass.end());
   pipeline.stop_after = flags.stop_after == "import" ? "" : flags.stop_after;
-  pipeline.passes = Remaining(module);
+  pipeline.passes = PassesLeft(module);
   if (!flags.from.empty()) CheckPassesLeft(module, flags, pipeline.passes);
   for (const std::vector<std::string>* names : {&flags.print_after, &flags.print_before})
     for (const std::string& name : *names)
@@ -306,8 +196,8 @@ Lowered Lower(const CompileFlags& given) {
   if (Wants(flags.print_after, "import")) PrintIr("after import", module, true);
   std::unique_ptr<PassCheck> check;
   if (flags.check) {
-    if (!lowered.model.weights) throw UsageError("--check evaluates the model: it needs weights");
-    check = std::make_unique<PassCheck>(module, *lowered.model.weights);
+    if (!scheduled.model.weights) throw UsageError("--check evaluates the model: it needs weights");
+    check = std::make_unique<PassCheck>(module, *scheduled.model.weights);
   }
   pipeline.before = [&](const PassInfo& pass, const Module& now) {
     if (Wants(flags.print_before, pass.name)) PrintIr(fmt::format("before {}", pass.name), now, true);
@@ -320,11 +210,11 @@ Lowered Lower(const CompileFlags& given) {
     if (check) check->After(pass, now);
   };
   const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
-  PassContext context = ContextFor(lowered.backend, lowered.targets);
+  PassContext context = ContextFor(scheduled.backend, scheduled.targets);
   if (flags.remarks) context.remark = PrintDiag;
   if (!stands && !pipeline.passes.empty()) RunPipeline(module, context, pipeline);
-  lowered.stopped = !flags.stop_after.empty();
-  return lowered;
+  scheduled.stopped = !flags.stop_after.empty();
+  return scheduled;
 }
 
 }  // namespace llmc

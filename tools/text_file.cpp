@@ -1,0 +1,45 @@
+// Reading and writing by the plan layer's files, with the command line's "-".
+#include "tools/text_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "runtime/plan_io.h"
+#include "runtime/plan_layout.h"
+#include "tools/note.h"
+
+namespace llmc {
+
+void PrintDiag(const Diag& diag) { Note(fmt::format("{}\n", ToText(diag))); }
+
+bool IsPlanFile(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return false;  // opening a pipe would wait for a writer
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  char magic[sizeof kPlanMagic];
+  return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
+         std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
+}
+
+std::string ReadText(const std::string& path) {
+  constexpr size_t kMost = size_t{256} << 20;
+  return ReadWholeFile(path == "-" ? "/dev/stdin" : path, kMost);
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  if (path != "-") {
+    OutputFile file(path, OutputFile::Devices::InPlace);
+    file.Write(text.data(), text.size());
+    file.Publish(false);
+    return;
+  }
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !whole) Fail(DiagKind::FileError, {"stdout", ""}, std::strerror(errno));
+}
+
+}  // namespace llmc

@@ -1,0 +1,19 @@
+// Text files of the command line: "-" is stdin or stdout.
+#pragma once
+#include <string>
+
+#include "ir/diag.h"
+
+namespace llmc {
+
+// A whole text file. Throws InputError. At most 256 MiB.
+std::string ReadText(const std::string& path);
+// A file appears whole or not at all; a device or pipe is written in place.
+void WriteText(const std::string& path, const std::string& text);
+
+// Whether a file starts with a plan's magic; everything else is a model.
+bool IsPlanFile(const std::string& path);
+
+void PrintDiag(const Diag& diag);  // to stderr
+
+}  // namespace llmc
