@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "backends/backend.h"
+#include "backends/kernels/version.h"
 #include "backends/lower.h"
 #include "backends/onednn/steps.h"
 #include "backends/pack_weights.h"
@@ -15,6 +16,7 @@
 #include "backends/sha256.h"
 #include "ir/diag.h"
 #include "ir/op.h"
+#include "ir/round_up.h"
 #ifdef LLMC_WITH_LLVM
 #include "backends/llvm/object.h"
 #endif
@@ -38,7 +40,7 @@ std::string OptionText(const AttrValue& value) {
   return std::visit(Visitor{}, value);
 }
 
-PhaseKind KindOf(const Func& func) {
+PhaseKind PhaseKindOf(const Func& func) {
   for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score}) {
     if (func.name.starts_with(PhaseKindName(kind))) return kind;
   }
@@ -62,18 +64,51 @@ int64_t OptionOf(const Module& module, const char* name) {
   return *number;
 }
 
+PlanContract ContractOf(const Func& func) {
+  PlanContract contract{func.kind, func.output, {}, false};
+  for (const EntryInputInfo& info : kEntryInputs) {
+    const Value* input = FindInput(func, info.value);
+    if (input == nullptr) continue;
+    contract.inputs.push_back(info.value);
+    contract.by_row = contract.by_row || (info.value == EntryInput::Pos && !input->type.dims.empty());
+  }
+  return contract;
+}
+
+// Those that functions use have an offset. Layouts say how positions lie: side by side, or one behind the other.
+std::vector<PlanState> StatesOf(const Module& module) {
+  constexpr uint32_t kSide = 16;  // positions side by side in keys16
+  std::vector<PlanState> states;
+  for (const Global& global : module.globals) {
+    if (global.kind != GlobalKind::State || !global.offset) continue;
+    PlanState state;
+    state.kind = KindOf(global).value;
+    state.offset = static_cast<uint64_t>(*global.offset);
+    state.block_bytes = static_cast<uint64_t>(ByteSize(global.type));
+    if (KindOf(global).holds == StateHolds::POSITIONS) {
+      const bool by_head = global.type.layout == Layout::Keys16 || global.type.layout == Layout::Heads;
+      state.blocks = by_head ? Narrow(global.type.dims[1].value, "heads of a state") : 1;
+      state.block_bytes /= state.blocks;
+      state.slots = Narrow(global.type.dims[0].value, "slots of a state");
+      state.unit = global.type.layout == Layout::Keys16 ? kSide : 1;
+      state.unit_bytes = state.block_bytes / ((state.slots + state.unit - 1) / state.unit);
+      const auto* window = std::get_if<int64_t>(global.attrs.Find("window"));
+      state.window = window == nullptr ? 0 : Narrow(*window, "a state's window");
+    }
+    states.push_back(state);
+  }
+  std::sort(states.begin(), states.end(), [](const PlanState& a, const PlanState& b) { return a.offset < b.offset; });
+  return states;
+}
+
 // `lowered`: the function's phase of the program; null for a backend without code.
 PlanPhase PhaseOf(const Module& module, const Func& func, const Phase* lowered) {
   PlanPhase phase;
-  phase.kind = KindOf(func);
-  for (const std::vector<DimRange>* ranges :
-       {&module.dims, &func.dims}) {  // the function's own range is the narrower one
-    for (const DimRange& range : *ranges) {
-      if (range.symbol != "S") continue;
-      phase.min_rows = Narrow(range.min, "least rows");
-      phase.max_rows = Narrow(range.max, "most rows");
-    }
-  }
+  phase.kind = PhaseKindOf(func);
+  phase.contract = ContractOf(func);
+  const DimRange rows = RangeOf(module, func, Dim("S"));
+  phase.min_rows = Narrow(rows.min, "least rows");
+  phase.max_rows = Narrow(rows.max, "most rows");
   if (lowered != nullptr && lowered->onednn) {
     phase.steps = StepsOf(*lowered);
   } else {
@@ -117,7 +152,7 @@ Manifest ManifestOf(const PlanRequest& request, const Program& program) {
       manifest.options += name + " = " + OptionText(value) + "\n";
     }
   }
-  manifest.abi = LLMC_ABI_VERSION;
+  manifest.abi = LLMC_ABI_1_0;
   const Func& first = module.funcs[0];
   if (first.returns.empty()) NoPlan("@" + first.name + " returns nothing");
   manifest.vocab = Narrow(TypeOf(module, first, first.returns[0]).dims.back().value, "vocabulary");
@@ -128,9 +163,13 @@ Manifest ManifestOf(const PlanRequest& request, const Program& program) {
   for (size_t i = 0; i < module.funcs.size(); ++i) {
     const Phase* lowered = program.phases.empty() ? nullptr : &program.phases[i];
     manifest.phases.push_back(PhaseOf(module, module.funcs[i], lowered));
+    const PlanPhase& phase = manifest.phases.back();
+    if (phase.contract.by_row) manifest.abi = LLMC_ABI_1_1;
+    if (lowered != nullptr && lowered->onednn) manifest.kernels = KernelsVersion();
     if (manifest.phases.back().kind == PhaseKind::Prefill)
       manifest.chunk = std::max(manifest.chunk, manifest.phases.back().max_rows);
   }
+  manifest.states = StatesOf(module);
   manifest.generation = request.generation;
   return manifest;
 }
@@ -201,7 +240,7 @@ std::vector<std::string> CompileTargets(const PlanRequest& request, const std::v
 // Memory of whole huge pages, zero; huge pages asked for.
 class Pages {
  public:
-  explicit Pages(uint64_t size) : size_((size + kHugePage - 1) / kHugePage * kHugePage + kHugePage) {
+  explicit Pages(uint64_t size) : size_(RoundUp(size, kHugePage) + kHugePage) {
     base_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base_ == MAP_FAILED) throw PlanError(fmt::format("out of memory: {} bytes for the weights", size));
     const uint64_t over = reinterpret_cast<uintptr_t>(base_) % kHugePage;

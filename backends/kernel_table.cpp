@@ -134,6 +134,8 @@ constexpr Shape kShapes[] = {
        const bool heads = row.HasConstant("heads") || row.HasConstant("q_heads");
        return heads ? HeadsOf(ops).dims.back().value : Width(ops.Result(ops.first(), 0));
      }},
+    {"by_row", [](const KernelRow&,
+                  const KernelOps& ops) { return TypeOfOperand(ops, "pos").dims.empty() ? int64_t{0} : int64_t{1}; }},
     {"heads",
      [](const KernelRow&, const KernelOps& ops) { return Width(HeadsOf(ops)) / HeadsOf(ops).dims.back().value; }},
     {"q_heads", [](const KernelRow&, const KernelOps& ops) { return HeadsOf(ops).dims[1].value; }},

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "ir/diag.h"
+#include "ir/round_up.h"
 
 namespace llmc {
 namespace {
@@ -46,7 +47,7 @@ std::vector<Piece> CutUp(const Module& module) {
     const Type& type = module.globals[static_cast<size_t>(piece.global)].type;
     const uint64_t next = i + 1 < pieces.size() ? pieces[i + 1].offset : size;
     int64_t rows = piece.end - piece.begin;
-    if (type.layout == Layout::Tiles16) rows = (rows + 15) / 16 * 16;
+    if (type.layout == Layout::Tiles16) rows = RoundUp(rows, 16);
     if (next < piece.offset || next - piece.offset < static_cast<uint64_t>(rows * StoredRowBytes(type))) {
       Fail(DiagKind::BadPlan, {}, fmt::format("weights overlap at byte {} of the weight section", piece.offset));
     }

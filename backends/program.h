@@ -11,8 +11,8 @@
 namespace llmc {
 
 // One call of a kernel (backends/kernels/*.cpp):
-//   void NAME(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* rec, int64_t
-//   constant_0, ...)
+//   void NAME(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows, const uint64_t* rec,
+//             int64_t constant_0, ...)
 // Calls with the same kernel, constants and one_row share one function, whatever their phase or layer; what differs
 // between them is in the record.
 struct KernelCall {

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "ir/diag.h"
+#include "ir/round_up.h"
 
 namespace llmc {
 namespace {
@@ -57,13 +58,6 @@ class Buffer {
   std::unique_ptr<std::byte, Free> storage_;
 };
 
-const DimRange* FindRange(const std::vector<DimRange>& ranges, std::string_view symbol) {
-  for (const DimRange& range : ranges) {
-    if (range.symbol == symbol) return &range;
-  }
-  return nullptr;
-}
-
 [[noreturn]] void FailRun(const Func& func, const std::string& message) {
   Fail(DiagKind::ConstraintViolated, {}, "@" + func.name + ": " + message);
 }
@@ -77,20 +71,14 @@ struct Interpreter::Impl {
   std::map<int, Buffer> constants;  // weights and consts, by global
   Buffer state_region;
   std::vector<std::byte*> states;  // by global; null for others
-  int64_t state_bytes = 0;
+  int64_t state_bytes = 0;         // of a sequence
+  int sequences;
   std::array<Buffer, 2> arenas;  // shared, private
 
-  Impl(const Module& m, const WeightSource& s, int t) : module(m), source(s), threads(std::max(1, t)) {
+  Impl(const Module& m, const WeightSource& s, int t, int n)
+      : module(m), source(s), threads(std::max(1, t)), sequences(std::max(1, n)) {
     PlaceStates();
     PlaceArenas();
-  }
-
-  // The range of a symbol in a function.
-  DimRange RangeOf(const Func& func, const Dim& dim) const {
-    if (!dim.is_symbol()) return {"", dim.value, dim.value};
-    if (const DimRange* range = FindRange(func.dims, dim.symbol)) return *range;
-    if (const DimRange* range = FindRange(module.dims, dim.symbol)) return *range;
-    FailRun(func, "dim " + dim.symbol + " is not declared");
   }
 
   static Type Bind(Type type, std::string_view symbol, int64_t value) {
@@ -113,10 +101,12 @@ struct Interpreter::Impl {
     for (size_t g = 0; g < module.globals.size(); ++g) {
       const Global& global = module.globals[g];
       if (global.kind != GlobalKind::State || global.offset) continue;
-      offsets[g] = (state_bytes + 63) / 64 * 64;
+      offsets[g] = RoundUp(state_bytes, 64);
       state_bytes = offsets[g] + ByteSize(global.type);
     }
-    state_region = Buffer(state_bytes, 0);
+    state_bytes = RoundUp(state_bytes, 64);
+    CheckBytes(0, state_bytes, "states");
+    state_region = Buffer(state_bytes * sequences, 0);
     for (int64_t offset : offsets) states.push_back(offset < 0 ? nullptr : state_region.data() + offset);
   }
 
@@ -126,7 +116,7 @@ struct Interpreter::Impl {
       for (const Value& value : func.values) {
         if (!value.at || value.at->space == Space::None || value.at->offset < 0) continue;
         Type type = value.type;
-        for (Dim& dim : type.dims) dim = Dim(RangeOf(func, dim).max);
+        for (Dim& dim : type.dims) dim = Dim(RangeOf(module, func, dim).max);
         CheckBytes(value.at->offset, ByteSize(type), "%" + ToText(value.name));
         int64_t& size = bytes[value.at->space == Space::Shared ? 0 : 1];
         size = std::max(size, value.at->offset + ByteSize(type));
@@ -146,60 +136,92 @@ struct Interpreter::Impl {
     return found->second.data();
   }
 
-  void CheckCall(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total) const;
-  std::vector<float> Run(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total,
+  int64_t CheckCall(const Func& func, const EntryCall& call) const;
+  std::vector<float> Run(const Func& func, const EntryCall& call,
                          const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& on_op);
 };
 
-void Interpreter::Impl::CheckCall(const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total) const {
-  const auto rows = static_cast<int64_t>(tokens.size());
-  const Type& type = func.values[static_cast<size_t>(func.params[0])].type;
-  const DimRange range = RangeOf(func, type.dims[0]);
+// What the function's inputs ask of the call. Returns its rows.
+int64_t Interpreter::Impl::CheckCall(const Func& func, const EntryCall& call) const {
+  const Value* tokens = FindInput(func, EntryInput::Tokens);
+  const Value* hidden = FindInput(func, EntryInput::Hidden);
+  const Value* pos = FindInput(func, EntryInput::Pos);
+  const int64_t rows =
+      tokens != nullptr ? static_cast<int64_t>(call.tokens.size())
+                        : static_cast<int64_t>(call.hidden.size()) / std::max<int64_t>(1, hidden->type.dims[1].value);
+  const DimRange range = RangeOf(module, func, Dim(std::string("S")));
   if (rows < range.min || rows > range.max) {
-    FailRun(func,
-            std::to_string(rows) + " tokens, takes " + std::to_string(range.min) + ".." + std::to_string(range.max));
+    FailRun(func, std::to_string(rows) + (tokens != nullptr ? " tokens" : " rows") + ", takes " +
+                      std::to_string(range.min) + ".." + std::to_string(range.max));
+  }
+  const auto by_row = [&](std::string_view what, size_t have, int64_t want) {
+    if (static_cast<int64_t>(have) != want)
+      FailRun(func, std::to_string(have) + " " + std::string(what) + ", takes " + std::to_string(want));
+  };
+  if (hidden != nullptr) by_row("numbers of rows", call.hidden.size(), rows * hidden->type.dims[1].value);
+  if (FindInput(func, EntryInput::Lengths) != nullptr) by_row("lengths", call.lengths.size(), rows);
+  if (!call.sequences.empty()) by_row("sequences", call.sequences.size(), rows);
+  for (const int32_t sequence : call.sequences) {
+    if (sequence < 0 || sequence >= sequences)
+      FailRun(func, "sequence " + std::to_string(sequence) + " of " + std::to_string(sequences));
   }
   constexpr int64_t kMost = int64_t{1} << 30;
-  const int64_t context = module.options.IntOr("context", kMost);
-  if (pos < 0 || pos > std::min(context, kMost) - rows) {
-    FailRun(func, std::to_string(rows) + " tokens from position " + std::to_string(pos) +
-                      " on do not fit the context of " + std::to_string(std::min(context, kMost)));
-  }
-  if (total < pos + rows || total > kMost) {
-    FailRun(func,
-            "total is " + std::to_string(total) + ", must be at least pos + tokens, " + std::to_string(pos + rows));
+  const int64_t context = std::min(module.options.IntOr("context", kMost), kMost);
+  if (pos != nullptr) {
+    const bool each = !pos->type.dims.empty();
+    by_row("positions", call.positions.size(), each ? rows : 1);
+    const int64_t behind = each ? 1 : rows;  // rows from a position on
+    for (const int32_t at : call.positions) {
+      if (at < 0 || at > context - behind) {
+        FailRun(func, std::to_string(rows) + " tokens from position " + std::to_string(at) +
+                          " on do not fit the context of " + std::to_string(context));
+      }
+      if (call.total < at + behind || call.total > kMost) {
+        FailRun(func, "total is " + std::to_string(call.total) + ", must be at least pos + tokens, " +
+                          std::to_string(at + behind));
+      }
+    }
   }
   for (const Op& op : func.ops) {
     const OpDef& def = DefOf(op.kind);
-    if (def.ids < 0 || op.operands[static_cast<size_t>(def.ids)] != Operand::Local(func.params[0])) continue;
+    if (def.ids < 0 || tokens == nullptr) continue;
+    const Operand& ids = op.operands[static_cast<size_t>(def.ids)];
+    if (ids.is_global || &func.values[static_cast<size_t>(ids.index)] != tokens) continue;
     const int64_t vocabulary = TypeOf(module, func, op.operands[static_cast<size_t>(def.table)]).dims[0].value;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i] < 0 || tokens[i] >= vocabulary) {
-        FailRun(func, "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", the vocabulary has " +
+    for (size_t i = 0; i < call.tokens.size(); ++i) {
+      if (call.tokens[i] < 0 || call.tokens[i] >= vocabulary) {
+        FailRun(func, "token " + std::to_string(i) + " is " + std::to_string(call.tokens[i]) + ", the vocabulary has " +
                           std::to_string(vocabulary) + " entries");
       }
     }
   }
+  return rows;
 }
 
 std::vector<float> Interpreter::Impl::Run(
-    const Func& func, std::span<const int32_t> tokens, int64_t pos, int64_t total,
+    const Func& func, const EntryCall& call,
     const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& observe) {
-  CheckCall(func, tokens, pos, total);
-  const std::string symbol = func.values[static_cast<size_t>(func.params[0])].type.dims[0].symbol;
-  const auto rows = static_cast<int64_t>(tokens.size());
+  const int64_t rows = CheckCall(func, call);
+  const std::string symbol = "S";
+  std::vector<int64_t> state_bases;
+  for (const int32_t sequence : call.sequences) state_bases.push_back(sequence * state_bytes);
 
   // Storage of each value; `owned` is null where it lies elsewhere (arena, state, parameter).
   std::vector<std::byte*> storage(func.values.size(), nullptr);
   std::vector<std::shared_ptr<Buffer>> owned(func.values.size());
   std::vector<int> uses = CountUses(func);
-  std::vector<int32_t> token_copy(tokens.begin(), tokens.end());
-  auto pos_value = static_cast<int32_t>(pos);
-  auto total_value = static_cast<int32_t>(total);
-  const std::array<void*, 3> params = {token_copy.data(), &pos_value, &total_value};
-  for (size_t i = 0; i < func.params.size() && i < params.size(); ++i) {
-    storage[static_cast<size_t>(func.params[i])] = static_cast<std::byte*>(params[i]);
-  }
+  auto total = static_cast<int32_t>(call.total);
+  const auto bind = [&](EntryInput input, const void* data) {
+    for (const ValueId param : func.params) {
+      if (&func.values[static_cast<size_t>(param)] == FindInput(func, input))
+        storage[static_cast<size_t>(param)] = const_cast<std::byte*>(static_cast<const std::byte*>(data));
+    }
+  };
+  bind(EntryInput::Tokens, call.tokens.data());
+  bind(EntryInput::Pos, call.positions.data());
+  bind(EntryInput::Total, &total);
+  bind(EntryInput::Lengths, call.lengths.data());
+  bind(EntryInput::Hidden, call.hidden.data());
 
   const auto tensor_of = [&](const Operand& operand) {
     if (!operand.is_global) {
@@ -234,7 +256,7 @@ std::vector<float> Interpreter::Impl::Run(
       place(op, def, i, operands);
       results.push_back(tensor_of(Operand::Local(op.results[i])));
     }
-    def.eval({op, operands, results, threads});
+    def.eval({op, operands, results, threads, state_bases});
     if (observe) observe(func, op, results);
     for (const Operand& operand : op.operands) {
       if (!operand.is_global && --uses[static_cast<size_t>(operand.index)] == 0)
@@ -247,19 +269,25 @@ std::vector<float> Interpreter::Impl::Run(
   return out;
 }
 
-Interpreter::Interpreter(const Module& module, const WeightSource& source, int threads)
-    : impl_(std::make_unique<Impl>(module, source, threads)) {}
+Interpreter::Interpreter(const Module& module, const WeightSource& source, int threads, int sequences)
+    : impl_(std::make_unique<Impl>(module, source, threads, sequences)) {}
 Interpreter::~Interpreter() = default;
 
 std::vector<float> Interpreter::Run(std::string_view func, std::span<const int32_t> tokens, int64_t pos,
                                     int64_t total) {
+  const auto first = static_cast<int32_t>(std::clamp<int64_t>(pos, INT32_MIN, INT32_MAX));  // out of range either way
+  return Run(func, EntryCall{tokens, {&first, 1}, total});
+}
+
+std::vector<float> Interpreter::Run(std::string_view func, const EntryCall& call) {
   const Func* found = impl_->module.FindFunc(func);
   if (found == nullptr) Fail(DiagKind::UnknownName, {}, "the module has no function @" + std::string(func));
-  return impl_->Run(*found, tokens, pos, total, on_op);
+  return impl_->Run(*found, call, on_op);
 }
 
 void Interpreter::ResetStates() {
-  if (impl_->state_bytes > 0) std::memset(impl_->state_region.data(), 0, static_cast<size_t>(impl_->state_bytes));
+  if (impl_->state_bytes > 0)
+    std::memset(impl_->state_region.data(), 0, static_cast<size_t>(impl_->state_bytes * impl_->sequences));
 }
 
 }  // namespace llmc

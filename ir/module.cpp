@@ -106,6 +106,37 @@ bool RunsOnOnednn(const Module& module, const Func& func) {
   return names != nullptr && std::find(names->begin(), names->end(), Dim(func.name)) != names->end();
 }
 
+const Value* FindInput(const Func& func, EntryInput input) {
+  for (const ValueId param : func.params) {
+    const Value& value = func.values[static_cast<size_t>(param)];
+    if (value.name == Name(std::string(EntryInputText(input)))) return &value;
+  }
+  return nullptr;
+}
+
+bool IsDecoderCall(const Func& func) {
+  const Value* pos = FindInput(func, EntryInput::Pos);
+  return func.params.size() == 3 && FindInput(func, EntryInput::Tokens) != nullptr && pos != nullptr &&
+         pos->type.dims.empty() && FindInput(func, EntryInput::Total) != nullptr &&
+         func.output == EntryOutput::Logits && func.kind == EntryKind::Chunkable;
+}
+
+const StateKindInfo& KindOf(const Global& state) {
+  const StateKindInfo* info = FindRow(kStateKinds, std::string_view(state.attrs.Ident("kind")));
+  LLMC_CHECK(info != nullptr, "state of kind " + state.attrs.Ident("kind"));
+  return *info;
+}
+
+DimRange RangeOf(const Module& module, const Func& func, const Dim& dim) {
+  if (!dim.is_symbol()) return {"", dim.value, dim.value};
+  for (const std::vector<DimRange>* ranges : {&func.dims, &module.dims}) {
+    for (const DimRange& range : *ranges) {
+      if (range.symbol == dim.symbol) return range;
+    }
+  }
+  return {dim.symbol, 1, 1};
+}
+
 const Type& TypeOf(const Module& module, const Func& func, Operand operand) {
   const size_t index = static_cast<size_t>(operand.index);
   if (operand.is_global) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/contracts.h"
 #include "ir/op_kind.h"
 #include "ir/type.h"
 
@@ -146,11 +147,13 @@ struct Op {
 };
 
 // func @decode(%tokens: i32[S], %pos: i32, %total: i32) where S = 1..1 { ... }
-// Parameters, always: tokens i32[S], pos i32[] (position of tokens[0]), total i32[] (length of the sequence the call
-// belongs to). Returns logits f32[rows, vocab], rows being S or 1.
+// What it takes, what it gives and how it may be called is ir/entries.def's: parameters by their names, e.g. tokens
+// i32[S], pos i32[] or i32[S], total i32[]. Returns f32[rows, N], rows being S or 1, N the vocabulary for logits.
 struct Func {
   std::string name;
   std::vector<ValueId> params;
+  EntryOutput output = EntryOutput::Logits;
+  EntryKind kind = EntryKind::Chunkable;
   std::vector<DimRange> dims;  // narrower ranges of the module's symbols
   std::vector<Value> values;   // params first, then results in the order of their ops
   std::vector<Op> ops;
@@ -169,8 +172,18 @@ struct Module {
   const Func* FindFunc(std::string_view func_name) const;
 };
 
+// The parameter that is an input of ir/entries.def; nullptr: the function doesn't take it.
+const Value* FindInput(const Func& func, EntryInput input);
+// Whether a function is called like a decoder's: tokens of one sequence behind one another, pos, total; logits; in parts.
+// Evaluations and plans of today run these alone.
+bool IsDecoderCall(const Func& func);
+// The kind of a state that the verifier has passed.
+const StateKindInfo& KindOf(const Global& state);
 // Whether the module's option `onednn` lists the function (pass select-backend): its matrices are oneDNN's.
 bool RunsOnOnednn(const Module& module, const Func& func);
+// The range of a dim in a function: its own range, else the module's; a constant is a range of one, an undeclared symbol
+// is 1..1.
+DimRange RangeOf(const Module& module, const Func& func, const Dim& dim);
 // Type of an operand; for a global its own type (a state's Type has `state` set to its index).
 const Type& TypeOf(const Module& module, const Func& func, Operand operand);
 // Appends a value with a fresh name (suffix raised until it is unique in the function).

@@ -2,6 +2,7 @@
 // cost report and schedule are generic over these records; a kind without a record does not link.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +81,8 @@ struct EvalContext {
   const std::vector<Tensor>& operands;
   const std::vector<Tensor>& results;  // storage is there; a state result shares its operand's storage
   int threads = 1;
+  // Bytes from a state to the instance that row s of the call reads and writes; empty: one sequence, all at 0.
+  std::span<const int64_t> state_bases = {};
 };
 
 struct OpDef {

@@ -374,6 +374,14 @@ class Parser {
       func.values[static_cast<size_t>(id)].type = ParseType();
     }
     Advance();
+    for (; token_.kind == TokenKind::Ident && !IsKeyword("where"); Advance()) {
+      const auto* output = FindRow(kEntryOutputs, std::string_view(token_.text));
+      const auto* kind = FindRow(kEntryKinds, std::string_view(token_.text));
+      if (output == nullptr && kind == nullptr)
+        Expected("an output or kind of functions (ir/entries.def), 'where' or '{'");
+      if (output != nullptr) func.output = output->value;
+      if (kind != nullptr) func.kind = kind->value;
+    }
     if (IsKeyword("where")) {
       do {
         Advance();

@@ -223,6 +223,8 @@ void WriteFunc(const Module& module, const Func& func, const PrintOptions& optio
     out += (i == 0 ? "%" : ", %") + ToText(value.name) + ": " + ToText(value.type);
   }
   out += ")";
+  if (func.output != EntryOutput::Logits) out += " " + std::string(EntryOutputText(func.output));
+  if (func.kind != EntryKind::Chunkable) out += " " + std::string(EntryKindText(func.kind));
   for (size_t i = 0; i < func.dims.size(); ++i) out += (i == 0 ? " where " : ", ") + RangeText(func.dims[i]);
   out += " {\n";
   std::vector<RepeatItem> items;

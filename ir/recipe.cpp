@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/diag.h"
+#include "ir/round_up.h"
 
 namespace llmc {
 namespace {
@@ -137,7 +138,7 @@ class Checker {
     // Each part of a matrix starts on a tile; vectors (biases) follow one another without padding.
     int64_t rows = 0;
     for (size_t i = 0; i < recipe_.inputs.size(); ++i) {
-      if (rank == 2) rows = (rows + 15) / 16 * 16;
+      if (rank == 2) rows = RoundUp(rows, 16);
       rows += input(i).dims[0].value;
     }
     Type expected = input(0);

@@ -6,6 +6,7 @@
 
 #include "ir/diag.h"
 #include "ir/layout.h"
+#include "ir/round_up.h"
 
 namespace llmc {
 namespace {
@@ -21,8 +22,6 @@ int64_t Multiply(int64_t a, int64_t b) {
   LLMC_CHECK(a >= 0 && b >= 0 && (a == 0 || b <= std::numeric_limits<int64_t>::max() / a), "size overflows 64 bits");
   return a * b;
 }
-
-int64_t RoundUp(int64_t n, int64_t unit) { return Multiply((n + unit - 1) / unit, unit); }
 
 int64_t Constant(const Dim& dim) {
   LLMC_CHECK(!dim.is_symbol(), "dim " + dim.symbol + " is not a constant");

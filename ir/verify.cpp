@@ -164,11 +164,27 @@ class Verifier {
 
   static void CheckState(const Global& global, const std::string& name) {
     CheckAttrTexts(global.attrs, global.line);
-    static const std::vector<AttrDef> kKind = {{"kind", AttrType::Ident, true, std::nullopt, {"kv"}}};
+    static const std::vector<AttrDef> kKind = [] {
+      AttrDef def{"kind", AttrType::Ident, true, std::nullopt, {}};
+      for (const StateKindInfo& info : kStateKinds) def.choices.push_back(info.text);
+      return std::vector<AttrDef>{def};
+    }();
     Attrs kind;
     if (const AttrValue* value = global.attrs.Find("kind")) kind.Set("kind", *value);
     if (const std::optional<AttrFault> fault = FindAttrFault(kKind, kind)) {
       Fail(fault->kind, {"", LineOf(global.line)}, name + ": " + fault->message);
+    }
+    const StateKindInfo& info = KindOf(global);
+    Require(info.rank == 0 || global.type.dims.size() == info.rank, global.line,
+            name + ": a " + std::string(info.text) + " state has " + std::to_string(info.rank) + " dims");
+    Require(InfoOf(global.type.dtype).cls == DTypeClass::FLOAT && global.type.layout != Layout::Tiles16, global.line,
+            name + ": a state is of floats, and not in tiles16");
+    if (info.holds == StateHolds::PAST) {
+      Require(global.attrs.all().size() == 1, global.line,
+              name + ": a " + std::string(info.text) + " state has the attribute kind alone");
+      Require(global.type.layout == Layout::Rows, global.line,
+              name + ": a " + std::string(info.text) + " state is in rows layout");
+      return;
     }
     const AttrValue* window = global.attrs.Find("window");
     const std::string* none = window == nullptr ? nullptr : std::get_if<std::string>(window);
@@ -176,10 +192,8 @@ class Verifier {
     if (!(none != nullptr && *none == "none") && !(tokens != nullptr && *tokens >= 1)) {
       Fail(DiagKind::BadAttribute, {"", LineOf(global.line)}, name + ": window must be none or at least 1");
     }
-    Require(global.attrs.all().size() == 2, global.line, name + ": a kv state has the attributes kind and window");
-    Require(global.type.dims.size() == 3 && InfoOf(global.type.dtype).cls == DTypeClass::FLOAT &&
-                global.type.layout != Layout::Tiles16,
-            global.line, name + ": a kv state is a float cache [slots, heads, d]");
+    Require(global.attrs.all().size() == 2, global.line,
+            name + ": a " + std::string(info.text) + " state has the attributes kind and window");
   }
 
   void CheckFunc(const Func& func) const {
@@ -229,7 +243,7 @@ class Verifier {
     check_read(func.returns[0], 0);
     const Type& logits = TypeOf(module_, func, func.returns[0]);
     if (logits.dtype != DType::F32 || logits.dims.size() != 2 || logits.state >= 0 || logits.dims[1].is_symbol()) {
-      Fail(DiagKind::TypeMismatch, {"", ""}, at + " returns " + ToText(logits) + ", must be f32[rows, vocabulary]");
+      Fail(DiagKind::TypeMismatch, {"", ""}, at + " returns " + ToText(logits) + ", must be f32[rows, N]");
     }
   }
 
@@ -245,17 +259,49 @@ class Verifier {
     }
   }
 
+  // The type that an input has in ir/entries.def; `text`, for messages.
+  static bool HasInputType(const Type& type, const EntryInputInfo& info, std::string& text) {
+    const std::optional<DType> dtype = [&] {
+      std::string lower;
+      for (const char c : info.dtype) lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+      return DTypeFromText(lower);
+    }();
+    const std::string word(InfoOf(*dtype).text);
+    const bool by_row = type.dims.size() == 1 && type.dims[0] == Dim(std::string("S"));
+    const bool rows = type.dims.size() == 2 && type.dims[0] == Dim(std::string("S")) && !type.dims[1].is_symbol();
+    bool good = type.dtype == *dtype && type.layout == Layout::Rows && type.state < 0;
+    switch (info.per) {
+      case InputPer::CALL: text = word + "[]"; return good && type.dims.empty();
+      case InputPer::ROW: text = word + "[S]"; return good && by_row;
+      case InputPer::EITHER: text = word + "[] or " + word + "[S]"; return good && (type.dims.empty() || by_row);
+      case InputPer::ROWS: text = word + "[S, D]"; return good && rows;
+    }
+    return false;
+  }
+
+  // Parameters are inputs of ir/entries.def, each once and of its type. A call has rows of one sort, tokens or what
+  // another function made; a chunkable one knows where they stand.
   void CheckSignature(const Func& func, const std::string& at) const {
     Require(FindDim("S") != nullptr, 0, at + ": the module must declare dim S, the rows of a call");
-    static const std::vector<std::pair<std::string_view, std::string_view>> kParams = {
-        {"tokens", "i32[S]"}, {"pos", "i32[]"}, {"total", "i32[]"}};
-    bool good = func.params.size() == kParams.size();
-    for (size_t i = 0; good && i < kParams.size(); ++i) {
-      const size_t id = static_cast<size_t>(func.params[i]);
-      good = id < func.values.size() && ToText(func.values[id].name) == kParams[i].first &&
-             ToText(func.values[id].type) == kParams[i].second && func.values[id].type.state < 0 && !func.values[id].at;
+    std::set<std::string_view> seen;
+    for (const ValueId id : func.params) {
+      Require(id >= 0 && static_cast<size_t>(id) < func.values.size(), 0,
+              at + ": a parameter's number is out of range");
+      const Value& value = func.values[static_cast<size_t>(id)];
+      const std::string name = ToText(value.name);
+      const EntryInputInfo* info = FindRow(kEntryInputs, std::string_view(name));
+      Require(info != nullptr, 0, at + ": %" + name + " is no input of a function (ir/entries.def)");
+      Require(seen.insert(info->text).second, 0, at + ": %" + name + " is there twice");
+      std::string wanted;
+      const bool good = HasInputType(value.type, *info, wanted) && !value.at;
+      Require(good, 0, at + ": %" + name + " is " + ToText(value.type) + ", must be " + wanted);
     }
-    Require(good, 0, at + " must take (%tokens: i32[S], %pos: i32[], %total: i32[])");
+    const bool tokens = seen.contains(EntryInputText(EntryInput::Tokens)),
+               hidden = seen.contains(EntryInputText(EntryInput::Hidden));
+    Require(tokens != hidden, 0, at + " must take either %tokens or %hidden");
+    const bool placed =
+        seen.contains(EntryInputText(EntryInput::Pos)) && seen.contains(EntryInputText(EntryInput::Total));
+    Require(placed || func.kind != EntryKind::Chunkable, 0, at + " is chunkable and must take %pos and %total");
   }
 
   void CheckResult(const Func& func, const Op& op, ValueId id, const Type& type) const {

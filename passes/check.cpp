@@ -43,6 +43,10 @@ std::vector<float> EvaluateModule(const Module& module, const WeightSource& weig
   for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((i * 7919 + 1) % vocab));
   Interpreter interpreter(module, weights, threads);
   std::vector<float> all, tail;
+  for (const Func& func : module.funcs)
+    if (!IsDecoderCall(func))
+      Fail(DiagKind::Unsupported, {"@" + func.name, ""},
+           "evaluation gives functions tokens, pos and total, and takes logits; this one asks for something else");
   if (module.FindFunc("forward") != nullptr) {
     Run(interpreter, "forward", tokens, 0, count, count, all);
     return all;

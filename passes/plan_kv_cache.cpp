@@ -1,7 +1,7 @@
 // plan-kv-cache: how each cache is laid out and how many positions it holds.
 //
-// Keys lie 16 positions side by side (keys16), so that a kernel's lanes are positions; values lie by head (heads). A
-// full cache holds the context; a sliding window W needs W + C - 1 positions while a chunk of C rows is appended before
+// Keys lie 16 positions side by side (keys16), so that a kernel's lanes are positions; values lie by head (heads), and so
+// does a state that is both: keys are gathered then. A full cache holds the context; a sliding window W needs W + C - 1 positions while a chunk of C rows is appended before
 // it is read, so it becomes a ring of that many slots (slot = position mod capacity). Capacities are multiples of 64,
 // the group of keys that attention sums at a time.
 //
@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "ir/op.h"
+#include "ir/round_up.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -23,31 +24,40 @@ namespace {
 constexpr int64_t kGroup = 64;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+// How a state is read, by all functions together.
+struct Use {
+  bool as_keys = false, as_values = false;
+  int64_t slots = 0;  // the most that a reader needs
+};
 
 }  // namespace
 
 bool PlanKvCache(Module& module, const PassContext& context) {
   int64_t chunk = 1;
-  for (const Func& func : module.funcs) chunk = std::max(chunk, RangeOf(module, func, "S").max);
+  for (const Func& func : module.funcs) chunk = std::max(chunk, RangeOf(module, func, Dim("S")).max);
   const int64_t positions = IntOption(module, "context");
   if (positions < 1 || positions > kMaxPositions) {
     Fail(DiagKind::BadAttribute, {}, fmt::format("the module's option 'context' is {}", positions));
   }
-  std::vector<Type> planned(module.globals.size());
+  std::vector<Use> uses(module.globals.size());
   for (const Func& func : module.funcs)
     for (const Op& op : func.ops) {
       const OpDef& def = DefOf(op.kind);
       for (size_t i = 0; i < op.operands.size(); ++i) {
-        const Type& cache = TypeOf(module, func, op.operands[i]);
         if (def.operands[i].cache == Layout::Rows) continue;
         const int64_t window = std::get<int64_t>(AttrOf(op, "window"));
-        Type type = cache;
-        type.layout = def.operands[i].cache;
-        type.dims[0] = Dim(RoundUp(window > 0 ? std::min(positions, window + chunk - 1) : positions, kGroup));
-        planned[static_cast<size_t>(cache.state)] = type;
+        Use& use = uses[static_cast<size_t>(TypeOf(module, func, op.operands[i]).state)];
+        (def.operands[i].cache == Layout::Heads ? use.as_values : use.as_keys) = true;
+        use.slots = std::max(use.slots, window > 0 ? std::min(positions, window + chunk - 1) : positions);
       }
     }
+  std::vector<Type> planned(module.globals.size());
+  for (size_t g = 0; g < uses.size(); ++g) {
+    if (!uses[g].as_keys && !uses[g].as_values) continue;
+    planned[g] = module.globals[g].type;
+    planned[g].layout = uses[g].as_values ? Layout::Heads : Layout::Keys16;
+    planned[g].dims[0] = Dim(RoundUp(uses[g].slots, kGroup));
+  }
   bool changed = false;
   for (size_t g = 0; g < planned.size(); ++g) {
     if (planned[g].dims.empty() || planned[g] == module.globals[g].type) continue;

@@ -1,19 +1,21 @@
 // plan-memory: the bytes of everything: weights in the plan file, states, and the arena of intermediate values.
 //
-// Rotary tables come first; matrices and gains stand in the order in which @decode reads them, so that a token is one
+// Rotary tables come first; matrices and gains stand in the order in which one row (@decode) reads them, so that a token is one
 // linear stream and layers are evenly spaced. Values get the lowest offset at which they overlap no value that lives in
 // a common step, at the largest number of rows of their function; shared and private values have arenas of their own,
 // and all functions use the same bytes.
 //
 // Needs:    plan-schedule (lifetimes are steps, and spaces).
 // Leaves:   offsets; the module's options weight_bytes, state_bytes, shared_bytes, private_bytes (per thread): the
-// exact peak. Why here: last; nothing may change shapes or order behind it. Skips:    values at `none` and the returned
-// value, which have no storage here.
+//           exact peak.
+// Why here: last; nothing may change shapes or order behind it.
+// Skips:    values at `none` and the returned value, which have no storage here.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "ir/op.h"
+#include "ir/round_up.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -22,15 +24,13 @@ namespace {
 
 constexpr int64_t kAlign = 64;  // a cache line, and the widest vector
 
-int64_t Align(int64_t value) { return (value + kAlign - 1) / kAlign * kAlign; }
-
 int64_t PlaceGlobals(Module& module, const std::vector<int>& order) {
   int64_t end = 0;
   for (int g : order) {
     Global& global = GlobalAt(module, g);
     if (global.offset) continue;
     global.offset = end;
-    end = Align(end + ByteSize(global.type));
+    end = RoundUp(end + ByteSize(global.type), kAlign);
   }
   return end;
 }
@@ -39,13 +39,14 @@ bool IsRopeTable(const Global& global) {
   return global.kind == GlobalKind::Const && global.recipe.kind == RecipeKind::RopeTable;
 }
 
-// Globals of one sort in the order of their first use, @decode first; of the weights, rotary tables before all others.
+// Globals of one sort in the order of their first use, functions of one row first: they read the most bytes for what
+// they give. Of the weights, rotary tables before all others.
 std::vector<int> UseOrder(const Module& module, bool states) {
   std::vector<int> tables, order;
   std::vector<bool> seen(module.globals.size(), false);
-  for (const bool decode : {true, false})
+  for (const bool one_row : {true, false})
     for (const Func& func : module.funcs) {
-      if ((func.name == "decode") != decode) continue;
+      if ((RangeOf(module, func, Dim("S")).max == 1) != one_row) continue;
       for (const Op& op : func.ops)
         for (const Operand& operand : op.operands) {
           if (!operand.is_global || seen[static_cast<size_t>(operand.index)]) continue;
@@ -69,9 +70,8 @@ struct Buffer {
 };
 
 int64_t BytesAtMost(const Module& module, const Func& func, Type type) {
-  for (Dim& dim : type.dims)
-    if (dim.is_symbol()) dim = Dim(RangeOf(module, func, dim.symbol).max);
-  return Align(ByteSize(type));
+  for (Dim& dim : type.dims) dim = Dim(RangeOf(module, func, dim).max);
+  return RoundUp(ByteSize(type), kAlign);
 }
 
 // One buffer per scratch and per value with storage of its own; a view extends the life of the value that it views.
@@ -94,7 +94,7 @@ std::vector<Buffer> Buffers(const Module& module, const Func& func, std::vector<
       continue;
     }
     if (op.schedule && op.schedule->scratch)
-      buffers.push_back({-1, i, Space::Private, step, step, Align(op.schedule->scratch->bytes)});
+      buffers.push_back({-1, i, Space::Private, step, step, RoundUp(op.schedule->scratch->bytes, kAlign)});
     for (ValueId result : op.results) {
       const Value& value = ValueAt(func, result);
       if (!value.at || value.at->space == Space::None) continue;

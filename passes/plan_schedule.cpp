@@ -1,13 +1,12 @@
 // plan-schedule: which ops are one function, who computes what, and where threads meet.
 //
 // 1. Neighbours that the backend has as one function (PassContext::kernels) get one `fn`; what passes between them is
-// at `none`.
+//    at `none`.
 // 2. Each function gets a division `over`, by its op's record. With few rows (decode, score) row-wise ops are done by
-// every thread for itself, into private values: a norm of one row costs
-//    less than a barrier. With many rows they are divided over rows. Matrices are divided over tiles always, causal
-//    attention over many rows by dealt-out queries.
+//    every thread for itself, into private values: a norm of one row costs less than a barrier. With many rows they are
+//    divided over rows. Matrices are divided over tiles always, causal attention over many rows by dealt-out queries.
 // 3. With few rows, attention over fewer kv heads than threads may have is cut by groups of 64 keys: attention_groups,
-// then attention_merge.
+//    then attention_merge.
 // 4. A backend that computes matrices in slices (KernelTable::slice) says how wide they are and what scratch they need.
 // 5. A new `step` begins when an op reads what another thread may have made in the current one.
 //
@@ -267,7 +266,7 @@ bool PlanSchedule(Module& module, const PassContext& context) {
   bool changed = false;
   for (Func& func : module.funcs) {
     if (std::any_of(func.ops.begin(), func.ops.end(), [](const Op& op) { return op.schedule.has_value(); })) continue;
-    if (RangeOf(module, func, "S").max <= kFewRows) SplitByKeys(module, func);
+    if (RangeOf(module, func, Dim("S")).max <= kFewRows) SplitByKeys(module, func);
     ScheduleFunc(module, context, func);
     changed = true;
   }

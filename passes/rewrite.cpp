@@ -3,6 +3,7 @@
 
 #include "ir/layout.h"
 #include "ir/op.h"
+#include "ir/round_up.h"
 
 namespace llmc {
 namespace {
@@ -39,7 +40,7 @@ int PackConst(Module& module, Name name, const std::vector<int>& parts, bool int
   const Type first = GlobalAt(module, parts[0]).type;
   int64_t rows = 0;
   for (int part : parts) {
-    rows = (rows + kTileRows - 1) / kTileRows * kTileRows;
+    rows = RoundUp(rows, kTileRows);
     rows += GlobalAt(module, part).type.dims[0].value;
   }
   Type type;
@@ -64,18 +65,9 @@ void ReinferResults(const Module& module, Func& func, const Op& op) {
   for (size_t i = 0; i < types.size(); ++i) ValueAt(func, op.results[i]).type = types[i];
 }
 
-DimRange RangeOf(const Module& module, const Func& func, const std::string& symbol) {
-  for (const DimRange& range : func.dims)
-    if (range.symbol == symbol) return range;
-  for (const DimRange& range : module.dims)
-    if (range.symbol == symbol) return range;
-  throw InternalError(__FILE__, __LINE__, "no range for dim " + symbol);
-}
-
 int64_t MaxRows(const Module& module, const Func& func, const Op& op) {
   const Type& result = ValueAt(func, op.results[0]).type;
-  const Dim& rows = (result.state >= 0 ? RowsTypeOf(module, func, op) : result).dims[0];
-  return rows.is_symbol() ? RangeOf(module, func, rows.symbol).max : rows.value;
+  return RangeOf(module, func, (result.state >= 0 ? RowsTypeOf(module, func, op) : result).dims[0]).max;
 }
 
 }  // namespace llmc

@@ -21,8 +21,6 @@ int ConcatConst(Module& module, Name name, const std::vector<int>& parts);
 // Result types again from operands and attributes, after an operand's type has changed.
 void ReinferResults(const Module& module, Func& func, const Op& op);
 
-// Range of a symbol in a function (its own, else the module's).
-DimRange RangeOf(const Module& module, const Func& func, const std::string& symbol);
 // The largest number of rows that `op` works on: the range of its first result's first dim (for an append, of what is
 // appended).
 int64_t MaxRows(const Module& module, const Func& func, const Op& op);

@@ -62,7 +62,10 @@ bool SpecializePhases(Module& module, const PassContext&) {
   const auto forward =
       std::find_if(module.funcs.begin(), module.funcs.end(), [](const Func& f) { return f.name == "forward"; });
   if (forward == module.funcs.end()) return false;
-  const int64_t most = RangeOf(module, *forward, "S").max;
+  if (!IsDecoderCall(*forward))
+    Fail(DiagKind::Unsupported, {"@forward", ""},
+         "phases are made of a function that takes tokens, pos, total and gives logits in parts");
+  const int64_t most = RangeOf(module, *forward, Dim("S")).max;
   const int64_t chunk = std::min(most, module.options.IntOr("chunk", most));
   const auto clone = [&](const char* name, int64_t rows) {
     Func func = *forward;

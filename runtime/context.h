@@ -8,7 +8,11 @@
 extern "C" {
 #endif
 
-#define LLMC_ABI_VERSION 1u
+// Major in the low half, minor in the high half. Code records the lowest that it needs, and a host runs code of its own
+// major and any minor up to its own.
+#define LLMC_ABI_1_0 1u
+#define LLMC_ABI_1_1 0x10001u  // positions, state_bases, inputs, outputs
+#define LLMC_ABI_VERSION LLMC_ABI_1_1
 
 // Shared by the threads of one call. Sense is by epoch: the last thread to arrive raises `epoch` and wakes sleepers.
 typedef struct LlmcBarrier {
@@ -16,10 +20,10 @@ typedef struct LlmcBarrier {
   uint8_t pad0[60];
   uint32_t epoch;  // futex word
   uint32_t sleepers;
-  uint32_t
-      abort;  // 2 * epoch + 1 of the barrier at which all threads leave, written by thread 0 before it arrives; else 0
-  uint32_t long_waits;  // waits that outlasted the spin phase (a core is shared with somebody); read and reset by the
-                        // executor
+  // 2 * epoch + 1 of the barrier at which all threads leave, written by thread 0 before it arrives; else 0
+  uint32_t abort;
+  // Waits that outlasted the spin phase (a core is shared with somebody); read and reset by the executor.
+  uint32_t long_waits;
   uint8_t pad1[48];
 } LlmcBarrier;
 
@@ -34,11 +38,18 @@ typedef struct LlmcContext {
   float* logits;            // f32[logit rows, vocab]: 1 row (prefill, decode) or `rows` (score)
   uint32_t rows;            // S
   uint32_t pos;             // position of tokens[0]
-  uint32_t total;  // length of the sequence that this call belongs to (prompt and what follows it in this call), >= pos
-                   // + rows
-  uint32_t abi;    // LLMC_ABI_VERSION of the host
+  // Length of the sequence that this call belongs to (prompt and what follows it in this call), >= pos + rows.
+  uint32_t total;
+  uint32_t abi;  // LLMC_ABI_VERSION of the host
   LlmcBarrier* barrier;
   const uint32_t* abort_request;  // read by thread 0 before a barrier; non-zero: all threads leave at that barrier
+  // Since 1.1. Rows of several sequences, or of none in particular: where each stands. Null: row s is at pos + s, and its
+  // states are at `states`.
+  const int32_t* positions;     // i32[rows]
+  const uint64_t* state_bases;  // u64[rows]: bytes from `states` to the states of the row's sequence
+  // Inputs and outputs that have no field above, by their numbers in ir/entries.def; null where the call has none.
+  const void* const* inputs;
+  void* const* outputs;
 } LlmcContext;
 
 // A phase of a plan. Every thread 0 <= thread < threads of the call enters it; returns 0, or 1 after an abort.

@@ -13,6 +13,15 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
   std::deque<std::string> places;  // of the library's steps, "phase decode, step 16 (kernel)"
   executable.steps.clear();
   for (const PlanPhase& phase : executable.manifest->phases) {
+    if (!(phase.contract == PlanContract{})) {
+      std::string takes;
+      for (const EntryInput input : phase.contract.inputs)
+        takes += Joined({takes.empty() ? "" : ", ", EntryInputText(input)});
+      throw PlanError(
+          Joined({where, ": phase ", PhaseKindName(phase.kind), " takes ", takes,
+                  phase.contract.by_row ? " of each row" : "", " and gives ", EntryOutputText(phase.contract.output),
+                  "; this program runs phases that take tokens, pos, total and give logits"}));
+    }
     std::vector<ExecutableStep>& steps = executable.steps.emplace_back();
     for (const PlanStep& step : phase.steps) {
       const auto at = [&] {
@@ -36,6 +45,12 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
   executable.program = nullptr;
   if (library_steps.empty()) return;
   if (library == nullptr) library = StepLibrary::Open(where, places.front());
+  const std::string& needs = executable.manifest->kernels;
+  if (needs != library->table().kernels) {
+    throw PlanError(Joined({where, ": ", places.front(), " is made for kernels of ",
+                            needs.empty() ? "a plan format before 1.2" : "version ", needs, ", and ", library->path(),
+                            " has version ", library->table().kernels, ": compile the model again"}));
+  }
   executable.program = std::make_shared<const StepProgram>(std::move(library), library_steps, where);
 }
 

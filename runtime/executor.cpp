@@ -3,6 +3,7 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/barrier.h"
 #include "runtime/step_library.h"
@@ -57,15 +58,25 @@ Session::Session(const Executable& executable, const SessionOptions& options)
   logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
 }
 
+void Session::Reset() {
+  pos_ = 0;
+  lost_ = false;
+  for (const PlanState& state : manifest_->states) {
+    if (FindRow(kStateKinds, state.kind)->reset == StateReset::CLEAR)
+      std::memset(states_.data() + state.offset, 0, state.bytes());
+  }
+}
+
 void Session::Clear() {
   pos_ = 0;
+  lost_ = false;
   for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
 }
 
 uint32_t Session::MostRows(bool score) const {
   uint32_t most = 0;
   for (const PlanPhase& phase : manifest_->phases) {
-    if ((phase.kind == PhaseKind::Score) == score) most = std::max(most, phase.max_rows);
+    if (GivesEveryRow(phase.kind) == score) most = std::max(most, phase.max_rows);
   }
   return most;
 }
@@ -73,7 +84,7 @@ uint32_t Session::MostRows(bool score) const {
 const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
   const PlanPhase* best = nullptr;
   for (const PlanPhase& phase : manifest_->phases) {
-    if ((phase.kind == PhaseKind::Score) != score || rows < phase.min_rows || rows > phase.max_rows) continue;
+    if (GivesEveryRow(phase.kind) != score || rows < phase.min_rows || rows > phase.max_rows) continue;
     if (best == nullptr || phase.max_rows - phase.min_rows < best->max_rows - best->min_rows) best = &phase;
   }
   if (best == nullptr) throw PlanError("the plan has no phase for " + Str(rows) + " rows");
@@ -81,6 +92,8 @@ const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
 }
 
 void Session::CheckTokens(std::span<const int32_t> tokens) const {
+  if (lost_)
+    throw PlanError("the sequence is lost: a call was stopped, and states of its kind can't go back; reset it");
   if (tokens.empty()) throw PlanError("no tokens");
   if (tokens.size() > context_ - pos_) {
     throw PlanError(Str(tokens.size()) + " tokens" + (pos_ == 0 ? "" : " behind " + Str(pos_)) +
@@ -141,6 +154,16 @@ void Session::RunJob(void* data, uint32_t thread) {
   }
 }
 
+std::string Session::Stopped() {
+  for (const PlanState& state : manifest_->states) {
+    const StateKindInfo& kind = *FindRow(kStateKinds, state.kind);
+    if (kind.abort != StateAbort::LOSE) continue;
+    lost_ = true;
+    return Joined({"; the sequence is lost, a ", kind.text, " state has moved"});
+  }
+  return "";
+}
+
 void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total) {
   const uint32_t rows = static_cast<uint32_t>(tokens.size());
   auto* logits = reinterpret_cast<float*>(logits_.data());
@@ -172,11 +195,12 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   barrier_->long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
-    throw PlanError("stopped on request at position " + Str(pos_));
+    throw PlanError("stopped on request at position " + Str(pos_) + Stopped());
   }
   if (const size_t failed = job.failed.load(); failed != 0) {
-    throw PlanError(Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ",
-                            executable_.program->version(), " failed at position ", Str(pos_), " (out of memory?)"}));
+    throw PlanError(
+        Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ", executable_.program->version(),
+                " failed at position ", Str(pos_), " (out of memory?)", Stopped()}));
   }
   pos_ += rows;
 }

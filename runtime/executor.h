@@ -37,8 +37,8 @@ class Session {
   // What each call checks first: at least one token, ids in the vocabulary, room in the context. Throws PlanError.
   void CheckTokens(std::span<const int32_t> tokens) const;
 
-  // Forgets everything.
-  void Reset() { pos_ = 0; }
+  // Forgets everything: a new sequence begins. States are cleared where their kind asks for it (ir/states.def).
+  void Reset();
   // The same, and the memory is as of a new session: caches, arenas and logits are zero. For tests: nothing that an
   // earlier call left can stand in for what a later one leaves out.
   void Clear();
@@ -46,10 +46,9 @@ class Session {
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
   uint32_t threads() const { return pool_.size(); }
-  uint32_t current_threads() const { return adapt_ ? governor_.threads() : pool_.size(); }  // of the next call
 
   // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
-  // on from where it was.
+  // on from where it was, if its states can (ir/states.def); else it is lost, and calls throw until Reset.
   void RequestAbort() { abort_request_.store(1); }
 
   // Reads the weights once with all threads; bytes per second.
@@ -61,10 +60,12 @@ class Session {
   uint32_t MostRows(bool score) const;
   void Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total);
   static void RunJob(void* job, uint32_t thread);
+  std::string Stopped();  // what a stop or fault leaves, for the message
 
   Executable executable_;
   std::shared_ptr<const Manifest> manifest_;
   uint32_t context_, chunk_, pos_ = 0;
+  bool lost_ = false;  // a call that didn't end has moved states that can't go back
   bool adapt_;
   Reservation shared_, scratch_, states_, logits_, scratchpads_;
   std::unique_ptr<LlmcBarrier> barrier_;

@@ -15,12 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "ir/contracts.h"
 #include "runtime/plan_error.h"
 
 namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
-inline constexpr uint16_t kPlanMinor = 1;  // 1: steps other than code; approximate self-tests
+// 1: steps other than code; approximate self-tests. 2: states; contracts other than a decoder's; the version of the
+// kernels that steps need.
+inline constexpr uint16_t kPlanMinor = 2;
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -45,11 +48,39 @@ struct PlanStep {
 enum class PhaseKind : uint8_t { Prefill, Decode, Score };
 std::string_view PhaseKindName(PhaseKind kind);  // "prefill", "decode", "score"
 
+// Whether a phase gives a row of its output for every row of the call, or for the last one alone.
+bool GivesEveryRow(PhaseKind kind);
+
+// What a phase takes, what it gives and how it may be called (ir/entries.def). The values here are a decoder's: those of
+// a phase without a record of its own.
+struct PlanContract {
+  EntryKind kind = EntryKind::Chunkable;
+  EntryOutput output = EntryOutput::Logits;
+  std::vector<EntryInput> inputs = {EntryInput::Tokens, EntryInput::Pos, EntryInput::Total};  // ascending
+  bool by_row = false;  // each row has a position and a sequence of its own
+  bool operator==(const PlanContract&) const = default;
+};
+
 // One specialised forward function. `decode` and `prefill` give the logits of the last row, `score` those of every row.
 struct PlanPhase {
   PhaseKind kind = PhaseKind::Decode;
   uint32_t min_rows = 1, max_rows = 1;  // row counts that it can do, both inclusive
   std::vector<PlanStep> steps;
+  PlanContract contract = {};
+};
+
+// A state: `blocks` blocks of `block_bytes`, one behind the other, in the state region. Where its kind holds positions,
+// each block has `slots` of them, `unit` at a time in `unit_bytes`, position p in slot p mod slots; else these are 0.
+struct PlanState {
+  StateKind kind = StateKind::Kv;
+  uint64_t offset = 0;  // bytes in the state region, a multiple of 64
+  uint32_t blocks = 1;
+  uint32_t unit = 0;
+  uint64_t block_bytes = 0, unit_bytes = 0;
+  uint32_t slots = 0;
+  uint32_t window = 0;  // positions that a row looks back, itself included; 0: all
+  uint64_t bytes() const { return blocks * block_bytes; }
+  bool operator==(const PlanState&) const = default;
 };
 
 // Machine code for one kind of CPU: flat, needs no relocation, calls nothing outside itself.
@@ -108,6 +139,10 @@ struct Manifest {
   uint64_t shared_bytes = 0;   // arena that all threads see
   uint64_t private_bytes = 0;  // arena of each thread, a multiple of 64
   uint64_t state_bytes = 0;    // caches, zero at first
+  // By offset, apart. Empty: the region holds positions and nothing else is known of it (plans before 1.2).
+  std::vector<PlanState> states;
+  std::string
+      kernels;  // version of the kernels that kernel and dnnl steps need; empty before 1.2, and without such steps
   std::vector<PlanPhase> phases;
   std::vector<PlanTarget> targets;  // code section i belongs to targets[i]
   PlanGeneration generation;

@@ -26,7 +26,9 @@ class Checker {
       : m_(m), sizes_(code_sizes), weights_size_(weights_size), where_(where) {}
 
   void Run() const {
-    if (m_.abi != LLMC_ABI_VERSION) Fail("ABI " + Str(m_.abi) + ", this program has " + Str(LLMC_ABI_VERSION));
+    if ((m_.abi & 0xffff) != (LLMC_ABI_VERSION & 0xffff) || m_.abi > LLMC_ABI_VERSION) {
+      Fail("ABI " + AbiText(m_.abi) + ", this program has " + AbiText(LLMC_ABI_VERSION));
+    }
     Name("model", m_.model);
     Name("backend", m_.backend);
     Between("vocab", m_.vocab, 1, kMaxVocab);
@@ -37,6 +39,8 @@ class Checker {
     Between("state bytes", m_.state_bytes, 0, kMaxStates);
     if (m_.private_bytes % 64 != 0) Fail("private arena bytes " + Str(m_.private_bytes) + " aren't a multiple of 64");
     Phases();
+    States();
+    if (!m_.kernels.empty()) Name("version of the kernels", m_.kernels);
     CheckSteps(m_, weights_size_, where_);
     Targets();
     Generation();
@@ -68,13 +72,15 @@ class Checker {
       Fail(std::string(what) + " " + std::to_string(*value) + " is out of range");
   }
 
+  static std::string AbiText(uint32_t abi) { return Str(abi & 0xffff) + "." + Str(abi >> 16); }
+
   // Row counts 1..limit must each be in the range of some phase of these kinds.
   void Cover(const char* what, uint32_t limit, bool score) const {
     uint32_t next = 1;
     for (bool moved = true; moved && next <= limit;) {
       moved = false;
       for (const PlanPhase& phase : m_.phases) {
-        if ((phase.kind == PhaseKind::Score) == score && phase.min_rows <= next && next <= phase.max_rows) {
+        if (GivesEveryRow(phase.kind) == score && phase.min_rows <= next && next <= phase.max_rows) {
           next = phase.max_rows + 1;
           moved = true;
         }
@@ -90,13 +96,14 @@ class Checker {
     for (const PlanPhase& phase : m_.phases) {
       const std::string name(PhaseKindName(phase.kind));
       Between((name + ": least rows").c_str(), phase.min_rows, 1, kMaxChunk);
-      const uint32_t most = phase.kind == PhaseKind::Score ? std::min(m_.context, kMaxChunk) : m_.chunk;
+      const uint32_t most = GivesEveryRow(phase.kind) ? std::min(m_.context, kMaxChunk) : m_.chunk;
       Between((name + ": most rows").c_str(), phase.max_rows, phase.min_rows, most);
       if (phase.kind == PhaseKind::Decode) {
         if (phase.max_rows != 1) Fail("decode takes " + Str(phase.max_rows) + " rows, not 1");
         has_decode = true;
       }
-      if (phase.kind == PhaseKind::Score) {
+      Contract(name, phase.contract);
+      if (GivesEveryRow(phase.kind)) {
         has_score = true;
         score_limit = std::max(score_limit, phase.max_rows);
       }
@@ -104,6 +111,51 @@ class Checker {
     if (!has_decode) Fail("there is no phase decode");
     Cover("computes", m_.chunk, false);
     if (has_score) Cover("scores", score_limit, true);
+  }
+
+  // Inputs ascend, and are such as the verifier of the IR lets a function take.
+  void Contract(const std::string& phase, const PlanContract& c) const {
+    bool rows = false, pos = false, total = false;
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      if (i > 0 && c.inputs[i] <= c.inputs[i - 1]) Fail(phase + ": inputs are out of order");
+      const bool is_row = c.inputs[i] == EntryInput::Tokens || c.inputs[i] == EntryInput::Hidden;
+      if (is_row && rows) Fail(phase + ": takes both tokens and hidden");
+      rows = rows || is_row;
+      pos = pos || c.inputs[i] == EntryInput::Pos;
+      total = total || c.inputs[i] == EntryInput::Total;
+    }
+    if (!rows) Fail(phase + ": takes neither tokens nor hidden");
+    if (c.kind == EntryKind::Chunkable && !(pos && total)) Fail(phase + ": chunkable, without pos and total");
+    if (c.by_row && !pos) Fail(phase + ": positions of each row, without pos");
+    if (c.by_row && m_.abi < LLMC_ABI_1_1) Fail(phase + ": positions of each row, in code of ABI " + AbiText(m_.abi));
+  }
+
+  // By offset, apart and inside the region; what holds positions has them in whole units.
+  void States() const {
+    uint64_t end = 0;
+    for (size_t i = 0; i < m_.states.size(); ++i) {
+      const PlanState& s = m_.states[i];
+      const std::string name = "state " + Str(i);
+      Between((name + ": blocks").c_str(), s.blocks, 1, kMaxChunk);
+      Between((name + ": bytes of a block").c_str(), s.block_bytes, 1, kMaxStates);
+      if (s.offset % 64 != 0 || s.offset < end) Fail(name + " at " + Str(s.offset) + " isn't behind the one before it");
+      if (s.offset > m_.state_bytes || s.block_bytes > (m_.state_bytes - s.offset) / s.blocks)
+        Fail(name + ": " + Str(s.offset) + " + " + Str(s.blocks) + " times " + Str(s.block_bytes) + " of " +
+             Str(m_.state_bytes) + " bytes of states");
+      end = s.offset + s.bytes();
+      if (FindRow(kStateKinds, s.kind)->holds != StateHolds::POSITIONS) {
+        if (s.unit != 0 || s.unit_bytes != 0 || s.slots != 0 || s.window != 0)
+          Fail(name + " has positions, its kind none");
+        continue;
+      }
+      Between((name + ": slots").c_str(), s.slots, 1, 2 * kMaxContext);
+      Between((name + ": positions of a unit").c_str(), s.unit, 1, 64);
+      Between((name + ": window").c_str(), s.window, 0, kMaxContext);
+      const uint64_t units = (uint64_t{s.slots} + s.unit - 1) / s.unit;
+      if (s.unit_bytes == 0 || s.block_bytes / units != s.unit_bytes || s.block_bytes % units != 0)
+        Fail(name + ": " + Str(units) + " units of " + Str(s.unit_bytes) + " bytes in a block of " +
+             Str(s.block_bytes));
+    }
   }
 
   // What isn't for the interpreter has steps, and code for those that are code.
@@ -203,6 +255,8 @@ std::string_view PhaseKindName(PhaseKind kind) {
   }
   return "score";
 }
+
+bool GivesEveryRow(PhaseKind kind) { return kind == PhaseKind::Score; }
 
 void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, uint64_t weights_size,
                    std::string_view where) {

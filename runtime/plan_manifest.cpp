@@ -1,6 +1,8 @@
 // The manifest's encoding: a flat list of records (tag, length, payload), and the step lists. What a record belongs to
 // is told by order alone: a feature belongs to the target before it. One manifest has one encoding, and decoding
 // accepts no other.
+#include <algorithm>
+
 #include "runtime/plan.h"
 #include "runtime/plan_encoding.h"
 #include "runtime/plan_layout.h"
@@ -16,7 +18,10 @@ enum class Tag : uint32_t {
   Options = 5,
   Passes = 6,
   Sizes = 10,        // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
+  Kernels = 11,      // version. Since 1.2
   Phase = 20,        // u32 kind, min rows, max rows
+  Contract = 21,     // u32 kind, output, flags (1: by row); u32 inputs ... Since 1.2
+  State = 22,        // u32 kind, blocks, unit, slots, window, 0; u64 offset, block bytes, unit bytes. Since 1.2
   Target = 30,       // name
   Feature = 31,      // name
   Entry = 32,        // u64 offset, name
@@ -61,8 +66,19 @@ std::string EncodeRecords(const Manifest& m) {
   PutRecord(out, Tag::Options, m.options);
   PutRecord(out, Tag::Passes, m.passes);
   PutRecord(out, Tag::Sizes, Pack(m.abi, m.vocab, m.context, m.chunk, m.shared_bytes, m.private_bytes, m.state_bytes));
+  if (!m.kernels.empty()) PutRecord(out, Tag::Kernels, m.kernels);
   for (const PlanPhase& phase : m.phases) {
     PutRecord(out, Tag::Phase, Pack(static_cast<uint32_t>(phase.kind), phase.min_rows, phase.max_rows));
+    const PlanContract& c = phase.contract;
+    if (c == PlanContract{}) continue;
+    std::string contract = Pack(static_cast<uint32_t>(c.kind), static_cast<uint32_t>(c.output), c.by_row ? 1u : 0u);
+    for (const EntryInput input : c.inputs) Put(contract, static_cast<uint32_t>(input));
+    PutRecord(out, Tag::Contract, contract);
+  }
+  for (const PlanState& s : m.states) {
+    PutRecord(out, Tag::State,
+              Pack(static_cast<uint32_t>(s.kind), s.blocks, s.unit, s.slots, s.window, 0u, s.offset, s.block_bytes,
+                   s.unit_bytes));
   }
   for (const PlanTarget& target : m.targets) {
     PutRecord(out, Tag::Target, target.name);
@@ -119,6 +135,16 @@ std::vector<int32_t> TakeIds(ByteReader& record) {
   return ids;
 }
 
+// A number of one of ir/entries.def's or ir/states.def's tables.
+template <class Row, size_t N>
+auto TakeRow(ByteReader& record, const char* what, const Row (&table)[N]) {
+  const uint32_t number = record.Take<uint32_t>();
+  for (const Row& row : table) {
+    if (static_cast<uint32_t>(row.value) == number) return row.value;
+  }
+  record.Fail(Joined({what, " ", std::to_string(number), " isn't known"}));
+}
+
 PlanTarget& LastTarget(Manifest& m, const ByteReader& record) {
   if (m.targets.empty()) record.Fail("stands before any target");
   return m.targets.back();
@@ -146,6 +172,25 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
       phase.kind = static_cast<PhaseKind>(kind);
       phase.min_rows = record.Take<uint32_t>();
       phase.max_rows = record.Take<uint32_t>();
+      return;
+    }
+    case Tag::Kernels: m.kernels = text(); return;
+    case Tag::Contract: {
+      if (m.phases.empty()) record.Fail("stands before any phase");
+      PlanContract& c = m.phases.back().contract;
+      c.kind = TakeRow(record, "kind of contract", kEntryKinds);
+      c.output = TakeRow(record, "output", kEntryOutputs);
+      c.by_row = record.Take<uint32_t>() == 1;
+      c.inputs.clear();
+      while (!record.done()) c.inputs.push_back(TakeRow(record, "input", kEntryInputs));
+      return;
+    }
+    case Tag::State: {
+      PlanState& s = m.states.emplace_back();
+      s.kind = TakeRow(record, "kind of state", kStateKinds);
+      for (uint32_t* value : {&s.blocks, &s.unit, &s.slots, &s.window}) *value = record.Take<uint32_t>();
+      record.Take<uint32_t>();
+      for (uint64_t* value : {&s.offset, &s.block_bytes, &s.unit_bytes}) *value = record.Take<uint64_t>();
       return;
     }
     case Tag::Target: m.targets.emplace_back().name = text(); return;
@@ -202,6 +247,9 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
 ManifestBytes EncodeManifest(const Manifest& manifest) { return {EncodeRecords(manifest), EncodeSteps(manifest)}; }
 
 uint16_t PlanMinorOf(const Manifest& manifest) {
+  const bool plain = std::all_of(manifest.phases.begin(), manifest.phases.end(),
+                                 [](const PlanPhase& phase) { return phase.contract == PlanContract{}; });
+  if (!plain || !manifest.states.empty() || !manifest.kernels.empty()) return 2;
   if (manifest.self_test.approximate) return 1;
   for (const PlanPhase& phase : manifest.phases) {
     for (const PlanStep& step : phase.steps) {

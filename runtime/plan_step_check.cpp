@@ -55,7 +55,7 @@ class StepChecker {
       case PlanSpace::Private: return m_.private_bytes;
       case PlanSpace::States: return m_.state_bytes;
       case PlanSpace::Logits:
-        return uint64_t{m_.vocab} * sizeof(float) * (phase_.kind == PhaseKind::Score ? phase_.max_rows : 1);
+        return uint64_t{m_.vocab} * sizeof(float) * (GivesEveryRow(phase_.kind) ? phase_.max_rows : 1);
       case PlanSpace::Tokens: break;
     }
     return 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/round_up.h"
 #include "runtime/plan_encoding.h"
 
 namespace llmc {
@@ -46,7 +47,7 @@ const TypeInfo* FindType(uint32_t number) {
 constexpr uint32_t kOneRow = 1, kInterleave = 2, kHasBias = 4, kHasResidual = 8;
 
 std::string Str(uint64_t value) { return std::to_string(value); }
-uint64_t RoundUp64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+uint64_t Whole(uint64_t bytes) { return RoundUp(bytes, 64); }  // cache lines
 
 void PutPlace(std::string& out, const PlanPlace& place) {
   Put(out, static_cast<uint32_t>(place.space));
@@ -160,14 +161,14 @@ DnnlScratch DnnlScratchBytes(const DnnlStep& step) {
   const uint64_t element = step.compute == DnnlCompute::Bf16 ? 2 : 4, width = kPlanTile * step.slice_tiles;
   const uint64_t rows = step.max_rows * width * sizeof(float);
   DnnlScratch bytes;
-  if (step.compute != DnnlCompute::F32) bytes.x = RoundUp64(step.max_rows * step.k * element);
+  if (step.compute != DnnlCompute::F32) bytes.x = Whole(step.max_rows * step.k * element);
   if (step.compute != DnnlCompute::F32 || step.w_type != kF32 || step.slice_tiles != 1)
-    bytes.w = RoundUp64(step.k * width * element);
+    bytes.w = Whole(step.k * width * element);
   if (blocks) {
-    bytes.scales = 2 * RoundUp64(step.k / kPlanBlock * width * sizeof(float));
-    bytes.dots = RoundUp64(DnnlDotBlocks(step) * rows);
+    bytes.scales = 2 * Whole(step.k / kPlanBlock * width * sizeof(float));
+    bytes.dots = Whole(DnnlDotBlocks(step) * rows);
   }
-  if (blocks || gated) bytes.sums = (blocks && gated ? 2 : 1) * RoundUp64(rows);
+  if (blocks || gated) bytes.sums = (blocks && gated ? 2 : 1) * Whole(rows);
   return bytes;
 }
 

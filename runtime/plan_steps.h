@@ -40,10 +40,11 @@ struct KernelStep {
 // weights from tiles16 (ir/layout.h) into its scratch, as [k, width] of `compute`'s type, and calls one matmul per part
 // with its post-ops.
 enum class DnnlCompute : uint32_t {
-  F32 = 1,     // x f32, w as f32
-  Bf16 = 2,    // x f32 and w hold bf16 values: bf16 products, f32 sums
-  Blocks = 3,  // x a8, w of a block type: dots of blocks of 32 codes, exact whatever computes them (32 * 127 * 128 <
-               // 2^24, so f32 holds them too), and the sums over blocks that ir/README.md defines: out to the bit
+  F32 = 1,   // x f32, w as f32
+  Bf16 = 2,  // x f32 and w hold bf16 values: bf16 products, f32 sums
+  // x a8, w of a block type: dots of blocks of 32 codes, exact whatever computes them (32 * 127 * 128 < 2^24, so f32
+  // holds them too), and the sums over blocks that ir/README.md defines: out to the bit
+  Blocks = 3,
 };
 enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
 struct DnnlStep {

@@ -3,13 +3,13 @@
 #include "runtime/plan_text.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "runtime/plan.h"
+#include "runtime/plan_io.h"
 #include "runtime/plan_steps.h"
 
 namespace llmc {
@@ -26,11 +26,23 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
   out << "plan " << VersionText(PlanMinorOf(m)) << '\n';
   out << "model " << Quote(m.model) << "\nbackend " << Quote(m.backend) << "\nnumerics " << Quote(m.numerics)
       << "\nbuild " << Quote(m.build_id) << "\noptions " << Quote(m.options) << "\npasses " << Quote(m.passes) << '\n';
+  if (!m.kernels.empty()) out << "kernels " << Quote(m.kernels) << '\n';
   out << "abi " << m.abi << "\nvocab " << m.vocab << "\ncontext " << m.context << "\nchunk " << m.chunk << "\nshared "
       << m.shared_bytes << "\nprivate " << m.private_bytes << "\nstates " << m.state_bytes << '\n';
   for (const PlanPhase& phase : m.phases) {
     out << "phase " << PhaseKindName(phase.kind) << ' ' << phase.min_rows << ' ' << phase.max_rows << '\n';
+    const PlanContract& c = phase.contract;
+    if (!(c == PlanContract{})) {
+      out << "  contract " << EntryKindText(c.kind) << ' ' << EntryOutputText(c.output) << (c.by_row ? " by_row" : "");
+      for (const EntryInput input : c.inputs) out << ' ' << EntryInputText(input);
+      out << '\n';
+    }
     for (const PlanStep& step : phase.steps) out << "  step " << StepText(step) << '\n';
+  }
+  for (const PlanState& s : m.states) {
+    out << "state " << FindRow(kStateKinds, s.kind)->text << ' ' << s.offset << ' ' << s.blocks << ' ' << s.block_bytes;
+    if (s.slots > 0) out << ' ' << s.slots << ' ' << s.unit << ' ' << s.unit_bytes << ' ' << s.window;
+    out << '\n';
   }
   for (const PlanTarget& target : m.targets) {
     out << "target " << Quote(target.name) << '\n';
@@ -125,8 +137,9 @@ class Assembler {
     PlanGeneration& g = m.generation;
     if (word == "plan") {
       version_ = in_.Word();
-      if (version_ != VersionText(0) && version_ != VersionText(kPlanMinor))
-        in_.Fail("format " + version_ + " isn't known");
+      bool known = false;
+      for (uint16_t minor = 0; minor <= kPlanMinor; ++minor) known = known || version_ == VersionText(minor);
+      if (!known) in_.Fail("format " + version_ + " isn't known");
     } else if (word == "model") {
       m.model = in_.String();
     } else if (word == "backend") {
@@ -153,8 +166,14 @@ class Assembler {
       m.private_bytes = in_.Number<uint64_t>();
     } else if (word == "states") {
       m.state_bytes = in_.Number<uint64_t>();
+    } else if (word == "kernels") {
+      m.kernels = in_.String();
     } else if (word == "phase") {
       Phase();
+    } else if (word == "contract") {
+      Contract();
+    } else if (word == "state") {
+      State();
     } else if (word == "step") {
       Step();
     } else if (word == "target") {
@@ -223,6 +242,38 @@ class Assembler {
     phase.max_rows = in_.Number<uint32_t>();
   }
 
+  // A word of one of the tables' texts.
+  template <class Row, size_t N>
+  auto OneOf(const char* what, const Row (&table)[N]) {
+    const std::string word = in_.Word();
+    const Row* row = FindRow(table, std::string_view(word));
+    if (row == nullptr) in_.Fail(std::string(what) + " \"" + word + "\" isn't known");
+    return row->value;
+  }
+
+  void Contract() {
+    if (manifest.phases.empty()) in_.Fail("stands before any phase");
+    PlanContract& c = manifest.phases.back().contract;
+    c.kind = OneOf("kind of contract", kEntryKinds);
+    c.output = OneOf("output", kEntryOutputs);
+    c.by_row = in_.Take("by_row");
+    c.inputs.clear();
+    while (!in_.empty()) c.inputs.push_back(OneOf("input", kEntryInputs));
+  }
+
+  void State() {
+    PlanState& s = manifest.states.emplace_back();
+    s.kind = OneOf("kind of state", kStateKinds);
+    s.offset = in_.Number<uint64_t>();
+    s.blocks = in_.Number<uint32_t>();
+    s.block_bytes = in_.Number<uint64_t>();
+    if (in_.empty()) return;
+    s.slots = in_.Number<uint32_t>();
+    s.unit = in_.Number<uint32_t>();
+    s.unit_bytes = in_.Number<uint64_t>();
+    s.window = in_.Number<uint32_t>();
+  }
+
   void Step() {
     if (manifest.phases.empty()) in_.Fail("stands before any phase");
     manifest.phases.back().steps.push_back(ReadStep(in_));
@@ -248,10 +299,11 @@ class Assembler {
   }
 
   void ReadFile(TextSection& section, const std::string& name) {
-    std::ifstream file(folder_ + "/" + name, std::ios::binary);
-    std::ostringstream bytes;
-    if (!file || !(bytes << file.rdbuf())) in_.Fail("can't read " + folder_ + "/" + name);
-    section.bytes = bytes.str();
+    try {
+      section.bytes = ReadWholeFile(folder_ + "/" + name);
+    } catch (const PlanError&) {
+      in_.Fail("can't read " + folder_ + "/" + name);
+    }
   }
 
   void Block(TextSection& section, bool hex) {

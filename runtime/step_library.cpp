@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "ir/round_up.h"
 #include "runtime/plan.h"
 #include "runtime/plan_words.h"
 #include "runtime/threads.h"
@@ -99,7 +100,7 @@ StepProgram::StepProgram(std::shared_ptr<const StepLibrary> library, std::span<c
     table.destroy(program_);
     throw PlanError(Joined({where, ": ", library_->path(), ": scratchpads of ", std::to_string(bytes), " bytes"}));
   }
-  scratchpad_bytes_ = (bytes + 63) / 64 * 64;
+  scratchpad_bytes_ = RoundUp(bytes, 64);
 }
 
 StepProgram::~StepProgram() { library_->table().destroy(program_); }

@@ -50,6 +50,12 @@ struct InspectFlags {
   std::optional<std::string> ir;  // "": the final IR; a pass's name, or "import"
   bool verify = false;
   bool steps = false;
+  bool text = false;
+};
+
+struct AssembleFlags {
+  std::string file;  // "-": stdin
+  std::string output;
 };
 
 struct TokenizeFlags {
@@ -97,6 +103,7 @@ int CommandCompile(const CompileFlags& flags);
 int CommandOpt(const OptFlags& flags);
 int CommandDescribe(const DescribeFlags& flags);
 int CommandInspect(const InspectFlags& flags);
+int CommandAssemble(const AssembleFlags& flags);
 int CommandTokenize(const TokenizeFlags& flags);
 // `arguments` are llmc-run's, without PLAN.
 int CommandRun(const CompileFlags& flags, const std::vector<std::string>& arguments);

@@ -5,13 +5,16 @@
 #include <fmt/ranges.h>
 
 #include "backends/sha256.h"
+#include "ir/math.h"
 #include "ir/text.h"
+#include "passes/resume.h"
 #include "runtime/plan.h"
+#include "runtime/plan_io.h"
 #include "runtime/plan_steps.h"
 #include "tools/cli.h"
-#include "tools/lowering.h"
 #include "tools/note.h"
 #include "tools/pass_context.h"
+#include "tools/text_file.h"
 
 namespace llmc {
 namespace {
@@ -26,8 +29,13 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
     WriteText("-", text);
     return;
   }
-  // The plan records which passes ran; running the same ones again gives the same module.
-  Module module = Parse(text, plan.name());
+  // The plan records which passes ran; running the same ones again gives the same module, unless they are another
+  // llmc's. Then the text between import and the end can't be had.
+  const auto refuse = [&](const std::string& why) {
+    throw PlanError(
+        fmt::format("{}: the IR after {} can't be had: {}; stored are those of import and the end (--ir import, --ir)",
+                    plan.name(), pass, why));
+  };
   PipelineOptions pipeline;
   pipeline.file = plan.name();
   const std::string& ran = plan.manifest().passes;
@@ -39,13 +47,25 @@ void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
   if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) == pipeline.passes.end())
     throw UsageError(fmt::format("{}: no pass \"{}\" ran; there are import, {}", plan.name(), pass,
                                  fmt::join(pipeline.passes, ", ")));
-  pipeline.stop_after = pass;
-  const Module last = Parse(plan.Read(SectionKind::FinalIr), plan.name());
+  const Module imported = Parse(text, plan.name());
+  const AttrValue* numerics = imported.options.Find("numerics");
+  if (numerics == nullptr || *numerics != AttrValue(math::kNumerics))
+    refuse(fmt::format("the plan's text is of numerics {}, this llmc's passes are of {}", OptionText(numerics),
+                       math::kNumerics));
+  const std::string final_text = plan.Read(SectionKind::FinalIr);
+  const Module last = Parse(final_text, plan.name());
   PassContext context = ContextFor(plan.manifest().backend, TargetsOf(last));
   // What auto chose, it chose on another CPU perhaps, and by another llmc's table.
   context.choose = [&last](const Module&, const Func& func) {
     return BackendChoice{RunsOnOnednn(last, func), "as in the plan"};
   };
+  Module module = imported;
+  RunPipeline(module, context, pipeline);
+  if (Print(module) != final_text)
+    refuse(
+        fmt::format("this llmc's passes make another module of it; the plan was made by {}", plan.manifest().build_id));
+  module = imported;
+  pipeline.stop_after = pass;
   RunPipeline(module, context, pipeline);
   WriteText("-", Print(module));
 }
@@ -91,6 +111,12 @@ void PrintSummary(const PlanFile& plan) {
     fmt::print("target       {} (needs {})\n", target.name, fmt::join(target.features, " "));
   fmt::print("memory       {} bytes of arena, {} per thread, {} of cache\n", m.shared_bytes, m.private_bytes,
              m.state_bytes);
+  for (const PlanState& state : m.states) {
+    const StateKindInfo& kind = *FindRow(kStateKinds, state.kind);
+    fmt::print("state        {} of {} bytes at {}{}\n", kind.text, state.bytes(), state.offset,
+               state.slots == 0 ? "" : fmt::format(", {} positions", state.slots));
+  }
+  if (!m.kernels.empty()) fmt::print("kernels      {}\n", m.kernels);
   fmt::print("stop ids     {}\n", fmt::join(m.generation.stop_ids, ","));
   std::string self_test = m.self_test.ids.empty() ? "none" : fmt::format("{} ids", m.self_test.ids.size());
   if (const auto& approximate = m.self_test.approximate)
@@ -109,6 +135,15 @@ void PrintSummary(const PlanFile& plan) {
 
 }  // namespace
 
+int CommandAssemble(const AssembleFlags& flags) {
+  PlanWriter::Options options;
+  options.path = flags.output;
+  if (flags.file != "-") options.inputs = {flags.file};
+  options.sha256 = MakeSha256;
+  AssemblePlan(ReadText(flags.file), FolderOf(flags.file), std::move(options));
+  return 0;
+}
+
 int CommandInspect(const InspectFlags& flags) {
   const PlanFile plan(flags.plan);
   if (flags.verify) {
@@ -117,7 +152,8 @@ int CommandInspect(const InspectFlags& flags) {
   }
   if (flags.ir) PrintIrAfter(plan, *flags.ir);
   if (flags.steps) PrintSteps(plan);
-  if (!flags.ir && !flags.steps && !flags.verify) PrintSummary(plan);
+  if (flags.text) WriteText("-", DumpPlan(plan));
+  if (!flags.ir && !flags.steps && !flags.text && !flags.verify) PrintSummary(plan);
   return 0;
 }
 

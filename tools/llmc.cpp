@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
+#include "ir/options.h"
 #include "runtime/plan_error.h"
 #include "runtime/report.h"
 #include "runtime/run_options.h"
@@ -46,11 +47,13 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
       ->type_name("N")
       ->check(kPositive);
   app.add_option("--chunk", model.chunk, "most rows of one prefill call")->type_name("N")->check(kPositive);
-  app.add_option("--quantize", model.quantize, "block type for float matrices")->check(CLI::IsMember({"q8_0", "q4_0"}));
-  app.add_option("--kv-type", model.kv_type, "element type of the KV cache")->check(CLI::IsMember({"f16", "f32"}));
+  app.add_option("--quantize", model.quantize, "block type for float matrices")
+      ->check(CLI::IsMember(OptionValues("quantize")));
+  app.add_option("--kv-type", model.kv_type, "element type of the KV cache")
+      ->check(CLI::IsMember(OptionValues("kv_type")));
   app.add_option("--activations", model.activations,
                  "inputs of matrices (default: q8 for block types, f32 for float weights)")
-      ->check(CLI::IsMember({"q8", "f32", "bf16"}));
+      ->check(CLI::IsMember(OptionValues("activations")));
   AddList(app, "--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
 }
 
@@ -172,6 +175,15 @@ int Dispatch(int argc, char** argv) {
   CLI::Option* steps = inspect_app->add_flag("--steps", inspect.steps, "each phase's steps, one line each");
   CLI::Option* verify = inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
   steps->excludes(ir)->excludes(verify);
+  inspect_app->add_flag("--text", inspect.text, "the plan as text, from which assemble makes the same bytes again")
+      ->excludes(ir)
+      ->excludes(verify)
+      ->excludes(steps);
+
+  AssembleFlags assemble;
+  CLI::App* assemble_app = app.add_subcommand("assemble", "a plan from its text (inspect --text; runtime/README.md)");
+  assemble_app->add_option("FILE", assemble.file, "the text, - for stdin")->required();
+  assemble_app->add_option("-o", assemble.output, "the plan")->type_name("OUT.plan")->required();
 
   TokenizeFlags tokenize;
   CLI::App* tokenize_app = app.add_subcommand("tokenize", "ids of a text");
@@ -256,6 +268,7 @@ int Dispatch(int argc, char** argv) {
   if (bisect_app->parsed()) return CommandBisect(bisect);
   if (diff_app->parsed()) return CommandDiff(diff);
   if (trace_app->parsed()) return CommandTrace(trace);
+  if (assemble_app->parsed()) return CommandAssemble(assemble);
   if (tokenize_app->parsed()) return CommandTokenize(tokenize);
   NoteGiven(*run_app, run);
   return CommandRun(run, run_arguments);

@@ -2,7 +2,8 @@
 // units), the group's maximum rounded to an integer, weights, their sum and the weighted values; groups are merged
 // ascending by exact powers of two.
 //   few queries: one group at a time for the heads of a kv head together, the decode path (attention_groups,
-//   attention_merge) many queries: blocks of 48 against a group widened to f32 (attention_rows.h)
+//                attention_merge)
+//   many queries: blocks of 48 against a group widened to f32 (attention_rows.h)
 #pragma once
 #include "backends/kernels/cache.h"
 
@@ -244,12 +245,22 @@ INLINE void ScaleQueries(const float* q, int64_t count, float scale, float* out)
 template <class E>
 INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v,
                             float* out, int64_t q_heads, int64_t window, float scale, int64_t over, int64_t grain,
-                            uint32_t thread, uint32_t threads) {
+                            int64_t by_row, uint32_t thread, uint32_t threads) {
   const int64_t per_kv = q_heads / k.heads, dim = k.dim, slots_of_groups = (k.slots + kGroup - 1) / kGroup + 1,
                 stride = dim + 2;
   float* scaled = STACK(float, per_kv* dim);
   E* gathered = STACK(E, 4 * 16 * dim);
-  const int64_t first = VisibleKeys(c->pos, window).begin / kGroup, groups = (c->pos + rows - 1) / kGroup + 1 - first;
+  // From the first group that any row sees to the last.
+  int64_t lowest = PositionOf(c, 0, by_row), highest = PositionOf(c, rows - 1, by_row);
+  if (by_row != 0) {
+#pragma clang loop unroll(disable)
+    for (int64_t s = 0; s < rows; ++s) {
+      const int64_t p = PositionOf(c, s, by_row);
+      lowest = p < lowest ? p : lowest;
+      highest = p > highest ? p : highest;
+    }
+  }
+  const int64_t first = VisibleKeys(lowest, window).begin / kGroup, groups = highest / kGroup + 1 - first;
   const Range units = Share(k.heads * groups, grain, over, kKeys, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t u = units.begin; u < units.end; ++u) {
@@ -257,12 +268,12 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
     const E* next_keys = KeysOfGroup<E>(k, (u + 1) / groups, first + (u + 1) % groups);
 #pragma clang loop unroll(disable)
     for (int64_t s = 0; s < rows; ++s) {
-      const Range visible = VisibleKeys(c->pos + s, window);
+      const Range visible = VisibleKeys(PositionOf(c, s, by_row), window);
       const int64_t own_first = visible.begin / kGroup;
       if (group < own_first || group * kGroup >= visible.end) continue;
       const int64_t query = s * q_heads + head * per_kv;
       ScaleQueries(q + query * dim, per_kv * dim, scale, scaled);
-      AttendGroupHeads<E>(k, v, head, group, visible, scaled, per_kv,
+      AttendGroupHeads<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, group, visible, scaled, per_kv,
                           out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride,
                           gathered, next_keys);
     }
@@ -271,20 +282,22 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
 
 KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
                              int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t q_space,
-                             int64_t out_space, int64_t over, int64_t grain) {
+                             int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
   const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
   const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[3]));
   if (type == kF16) {
-    AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, thread, threads);
+    AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
+                              threads);
   } else {
-    AttentionGroups<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, thread, threads);
+    AttentionGroups<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
+                           threads);
   }
 }
 
 KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t slots, int64_t window, int64_t out_type,
-                            int64_t partials_space, int64_t out_space, int64_t over, int64_t grain) {
+                            int64_t partials_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* partials = reinterpret_cast<const float*>(At(c, thread, partials_space, rec[0]));
   uint8_t* out = At(c, thread, out_space, rec[1]);
   float* o = STACK(float, (dim + 15) / 16 * 16);
@@ -293,7 +306,7 @@ KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t s
   const Range head = Share(q_heads, grain, over, kHeads, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t s = row.begin; s < row.end; ++s) {
-    const Range visible = VisibleKeys(c->pos + s, window);
+    const Range visible = VisibleKeys(PositionOf(c, s, by_row), window);
     const int64_t groups = (visible.end - 1) / kGroup - visible.begin / kGroup + 1;
 #pragma clang loop unroll(disable)
     for (int64_t h = head.begin; h < head.end; ++h) {

@@ -202,7 +202,7 @@ INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_
 template <class E>
 INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v, uint8_t* out,
                       int64_t q_heads, int64_t window, float scale, int64_t out_type, int64_t over, int64_t grain,
-                      uint32_t thread, uint32_t threads) {
+                      int64_t by_row, uint32_t thread, uint32_t threads) {
   const int64_t per_kv = q_heads / k.heads, dim = k.dim, wide = (dim + 15) / 16 * 16;
   const int64_t queries = per_kv > kQueryBlock ? per_kv : kQueryBlock;
   const AttentionScratch t{STACK(float, queries* dim), STACK(float, kGroup* wide), STACK(float, kGroup* wide),
@@ -211,6 +211,14 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
   float* partial = STACK(float, per_kv*(dim + 2));
   Merged* state = STACK(Merged, per_kv);
   const auto attend = [&](int64_t head, Range row) {
+    if (by_row != 0) {
+#pragma clang loop unroll(disable)
+      for (int64_t s = row.begin; s < row.end; ++s)
+        AttendRow<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, per_kv, PositionOf(c, s, by_row), window,
+                     scale, q + s * q_heads * dim, q_heads, out + s * RowBytesOf(out_type, q_heads * dim), out_type,
+                     state, partial, t, gathered);
+      return;
+    }
     if (rows == 1) {
       if (row.begin < row.end)
         AttendRow<E>(k, v, head, per_kv, c->pos, window, scale, q, q_heads, out, out_type, state, partial, t, gathered);
@@ -239,16 +247,16 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
 
 KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
                       int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t out_type,
-                      int64_t q_space, int64_t out_space, int64_t over, int64_t grain) {
+                      int64_t q_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
   const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
   const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
   uint8_t* out = At(c, thread, out_space, rec[3]);
   if (type == kF16) {
-    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, thread,
-                        threads);
+    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row,
+                        thread, threads);
   } else {
-    Attention<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, thread,
+    Attention<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row, thread,
                      threads);
   }
 }

@@ -25,6 +25,10 @@ INLINE F32x16 LoadLanesPart(const uint16_t* p, int64_t n) {
   return LoadHalf(lanes);
 }
 
+INLINE Cache CacheOf(const LlmcContext* c, const Cache& cache, int64_t s, int64_t by_row) {
+  return {StateOf(c, cache.data, s, by_row), cache.heads, cache.dim, cache.slots, cache.layout};
+}
+
 // One row and head into the cache, 16 elements at a time.
 INLINE void AppendHead(const float* x, const Cache& cache, int64_t type, int64_t head, int64_t slot) {
   const int64_t step = cache.layout == kKeys16 ? 16 : 1;  // elements from d to d + 1
@@ -54,7 +58,7 @@ INLINE void AppendHead(const float* x, const Cache& cache, int64_t type, int64_t
 }
 
 KERNEL void kv_append(KERNEL_CALL, int64_t heads, int64_t dim, int64_t slots, int64_t type, int64_t layout,
-                      int64_t x_space, int64_t over, int64_t grain) {
+                      int64_t x_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
   const Cache cache{At(c, thread, kStates, rec[1]), heads, dim, slots, layout};
   const Range row = Share(rows, grain, over, kRows, thread, threads);
@@ -63,7 +67,7 @@ KERNEL void kv_append(KERNEL_CALL, int64_t heads, int64_t dim, int64_t slots, in
   for (int64_t h = head.begin; h < head.end; ++h) {
 #pragma clang loop unroll(disable)
     for (int64_t s = row.begin; s < row.end; ++s)
-      AppendHead(x + (s * heads + h) * dim, cache, type, h, (c->pos + s) % slots);
+      AppendHead(x + (s * heads + h) * dim, CacheOf(c, cache, s, by_row), type, h, PositionOf(c, s, by_row) % slots);
   }
 }
 
@@ -97,7 +101,7 @@ INLINE void RopeHead(const float* x, const float* table, int64_t dim, int64_t ro
 }
 
 KERNEL void rope(KERNEL_CALL, int64_t heads, int64_t dim, int64_t rotary, int64_t pairs, int64_t x_space,
-                 int64_t out_space, int64_t over, int64_t grain) {
+                 int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
   const float* table = reinterpret_cast<const float*>(At(c, thread, kWeights, rec[1]));
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[2]));
@@ -108,7 +112,7 @@ KERNEL void rope(KERNEL_CALL, int64_t heads, int64_t dim, int64_t rotary, int64_
 #pragma clang loop unroll(disable)
     for (int64_t h = head.begin; h < head.end; ++h) {
       const int64_t at = (s * heads + h) * dim;
-      RopeHead(x + at, table + (c->pos + s) * rotary, dim, rotary, pairs, out + at);
+      RopeHead(x + at, table + PositionOf(c, s, by_row) * rotary, dim, rotary, pairs, out + at);
     }
   }
 }

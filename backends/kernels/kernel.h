@@ -65,6 +65,15 @@ INLINE uint8_t* At(const LlmcContext* c, uint32_t thread, int64_t space, uint64_
   }
 }
 
+// Where row s of a call stands, and its sequence's bytes of a state. by_row 0: rows follow Context.pos in one sequence.
+// by_row 1: each row has what the Context says of it, if it says anything.
+INLINE int64_t PositionOf(const LlmcContext* c, int64_t s, int64_t by_row) {
+  return by_row != 0 && c->positions != nullptr ? c->positions[s] : static_cast<int64_t>(c->pos) + s;
+}
+INLINE uint8_t* StateOf(const LlmcContext* c, uint8_t* state, int64_t s, int64_t by_row) {
+  return by_row != 0 && c->state_bases != nullptr ? state + c->state_bases[s] : state;
+}
+
 // Part [begin, end) of `count` items that this thread computes. When `over` is `division`, the items are dealt in units
 // of `grain`, thread t of n taking units U*t/n to U*(t+1)/n; when `over` names another division, this dimension isn't
 // divided and everything is computed.

@@ -54,13 +54,13 @@ void CheckAttention(const InferContext& c) {
   if (heads % k.dims[1].value != 0) {
     c.Fail("C3", "q has " + std::to_string(heads) + " heads, not a multiple of the cache's " + ToText(k.dims[1]));
   }
-  NeedScalar(c, 3, "C4");
+  NeedPositions(c, 3, "C4");
   NeedWindow(c, "C5");
   if (!std::isfinite(c.op.attrs.F32("scale"))) c.Fail("C6", "scale must be finite");
   // A module without the option `context` promises no number of positions, so nothing is required of its caches.
   const int64_t context = c.module.options.IntOr("context", 0);
   const int64_t window = WindowOf(c.op);
-  const int64_t rows = RangeOf(c, q.dims[0]).max;
+  const int64_t rows = RangeOf(c.module, c.func, q.dims[0]).max;
   const int64_t needed = window > 0 && window <= context - rows ? window + rows - 1 : context;
   if (k.dims[0].value < needed) {
     c.Fail("C7", Describe(c, 1) + ": " + std::to_string(rows) + " rows, window " + std::to_string(window) +
@@ -73,20 +73,20 @@ std::vector<Type> InferAttention(const InferContext& c) {
   return {c.operand(0)};
 }
 
-// Calls visit(s, h, group, m, l, o) for each row, query head and visible group; groups of one query and head ascend.
+// Calls visit(s, h, group, m, l, o) for rows [row, end), which stand behind one another in one sequence, for each query
+// head and visible group; groups of one query and head ascend.
 template <class Visit>
-void ForEachGroup(const EvalContext& c, const Visit& visit) {
+void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, const Visit& visit) {
   const Tensor& q = c.operands[0];
-  const Cache keys(c.operands[1]);
-  const Cache values(c.operands[2]);
-  const int64_t pos = Scalar(c.operands[3]);
+  const Cache keys(c, c.operands[1], first_row);
+  const Cache values(c, c.operands[2], first_row);
+  const int64_t pos = PositionOf(c.operands[3], first_row);
   const int64_t window = WindowOf(c.op);
   const float scale = c.op.attrs.F32("scale");
-  const int64_t rows = DimOf(q, 0);
   const int64_t heads = DimOf(q, 1);
   const int64_t d = DimOf(q, 2);
   const int64_t per_kv = heads / keys.heads();
-  const Visible all{VisibleTo(pos, window).first_key, pos + rows - 1};
+  const Visible all{VisibleTo(pos, window).first_key, pos + end_row - first_row - 1};
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   std::vector<float> scaled(size(d));
   std::vector<float> group_keys(size(d * kKeys));
@@ -101,8 +101,8 @@ void ForEachGroup(const EvalContext& c, const Visit& visit) {
           group_values[size((p - base) * d + i)] = values.Get(p % values.slots(), kv, i);
         }
       }
-      for (int64_t s = 0; s < rows; ++s) {
-        const Visible visible = VisibleTo(pos + s, window);
+      for (int64_t s = first_row; s < end_row; ++s) {
+        const Visible visible = VisibleTo(pos + s - first_row, window);
         const int64_t begin = std::max(base, visible.first_key) - base;
         const int64_t end = std::min(base + kKeys - 1, visible.last_key) + 1 - base;
         if (begin >= end) continue;
@@ -116,6 +116,13 @@ void ForEachGroup(const EvalContext& c, const Visit& visit) {
       }
     }
   }
+}
+
+template <class Visit>
+void ForEachGroup(const EvalContext& c, const Visit& visit) {
+  const int64_t rows = DimOf(c.operands[0], 0);
+  if (c.operands[3].type.dims.empty()) return ForEachGroupOf(c, 0, rows, visit);
+  for (int64_t s = 0; s < rows; ++s) ForEachGroupOf(c, s, s + 1, visit);
 }
 
 // What a query and head merge into, and the last step of the definition.
@@ -168,19 +175,18 @@ std::vector<Type> InferAttentionMerge(const InferContext& c) {
   const Type& partials = c.operand(0);
   NeedConstant(c, partials.dims[2], 1, "C1", "partials' dim 2");
   const int64_t inner = NeedConstant(c, partials.dims[3], 3, "C1", "partials' dim 3");
-  NeedScalar(c, 1, "C2");
+  NeedPositions(c, 1, "C2");
   NeedWindow(c, "C3");
   return {Type{DType::F32, {partials.dims[0], partials.dims[1], Dim(inner - 2)}, Layout::Rows, -1}};
 }
 
 void EvalAttentionMerge(const EvalContext& c) {
   const Tensor& partials = c.operands[0];
-  const int64_t pos = Scalar(c.operands[1]);
   const int64_t window = WindowOf(c.op);
   const int64_t d = Inner(c.results[0]);
   std::vector<float> o(static_cast<size_t>(d));
   for (int64_t row = 0; row < RowsOf(c.results[0]); ++row) {
-    const Visible visible = VisibleTo(pos + row / DimOf(partials, 1), window);
+    const Visible visible = VisibleTo(PositionOf(c.operands[1], row / DimOf(partials, 1)), window);
     const int64_t groups = visible.last_group() - visible.first_group() + 1;
     if (groups > DimOf(partials, 2)) {
       Fail(DiagKind::ConstraintViolated, {},

@@ -20,8 +20,11 @@ void NeedGain(const InferContext& c, size_t i, std::string_view label) {
   if (c.operand(i) != want) c.Fail(label, Describe(c, i) + ", must be " + ToText(want));
 }
 
-void NeedScalar(const InferContext& c, size_t i, std::string_view label) {
-  if (c.operand(i) != Type{DType::I32, {}, Layout::Rows, -1}) c.Fail(label, Describe(c, i) + ", must be i32[]");
+void NeedPositions(const InferContext& c, size_t i, std::string_view label) {
+  const Type by_row{
+      DType::I32, {c.operand(0).state >= 0 ? c.operand(1).dims[0] : c.operand(0).dims[0]}, Layout::Rows, -1};
+  if (c.operand(i) != Type{DType::I32, {}, Layout::Rows, -1} && c.operand(i) != by_row)
+    c.Fail(label, Describe(c, i) + ", must be i32[] or " + ToText(by_row));
 }
 
 void NeedSameType(const InferContext& c, size_t i, std::string_view label) {
@@ -34,17 +37,6 @@ int64_t NeedConstant(const InferContext& c, const Dim& dim, int64_t least, std::
     c.Fail(label, what + " is " + ToText(dim) + ", must be a constant of at least " + std::to_string(least));
   }
   return dim.value;
-}
-
-DimRange RangeOf(const InferContext& c, const Dim& dim) {
-  if (!dim.is_symbol()) return {"", dim.value, dim.value};
-  for (const DimRange& range : c.func.dims) {
-    if (range.symbol == dim.symbol) return range;
-  }
-  for (const DimRange& range : c.module.dims) {
-    if (range.symbol == dim.symbol) return range;
-  }
-  return {dim.symbol, 1, 1};
 }
 
 }  // namespace llmc::ops

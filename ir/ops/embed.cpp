@@ -54,7 +54,7 @@ Cost CostEmbed(const InferContext& c, int64_t rows, int64_t /*total*/) {
 std::vector<Type> InferLastRows(const InferContext& c) {
   NeedRows(c, 0, DType::F32, 2, "C1", "f32[S, D]");
   const int64_t count = c.op.attrs.Int("count");
-  const DimRange rows = RangeOf(c, c.operand(0).dims[0]);
+  const DimRange rows = RangeOf(c.module, c.func, c.operand(0).dims[0]);
   if (count < 1 || count > rows.min) {
     c.Fail("C2", "count is " + std::to_string(count) + ", must be 1.." + std::to_string(rows.min) +
                      ", the least number of rows");

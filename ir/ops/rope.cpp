@@ -15,25 +15,25 @@ std::vector<Type> InferRope(const InferContext& c) {
   NeedRows(c, 1, DType::F32, 2, "C2", "f32[P, R]");
   const int64_t r = NeedConstant(c, c.operand(1).dims[1], 2, "C2", "the table's dim 1");
   if (r % 2 != 0 || r > d) c.Fail("C2", Describe(c, 1) + ": dim 1 must be even and at most " + std::to_string(d));
-  NeedScalar(c, 2, "C3");
+  NeedPositions(c, 2, "C3");
   return {c.operand(0)};
 }
 
 void EvalRope(const EvalContext& c) {
   const Tensor& x = c.operands[0];
   const Tensor& table = c.operands[1];
-  const int64_t pos = Scalar(c.operands[2]);
   const int64_t heads = DimOf(x, 1);
   const int64_t d = DimOf(x, 2);
   const int64_t half = DimOf(table, 1) / 2;
   const bool interleaved = c.op.attrs.Ident("pairs") == "interleaved";
-  if (pos < 0 || DimOf(x, 0) > DimOf(table, 0) - pos) {
-    Fail(DiagKind::ConstraintViolated, {},
-         "rope: positions " + std::to_string(pos) + ".." + std::to_string(pos + DimOf(x, 0) - 1) +
-             " reach beyond the table's " + std::to_string(DimOf(table, 0)) + " rows");
-  }
   for (int64_t s = 0; s < DimOf(x, 0); ++s) {
-    const float* cos = table.as<float>() + (pos + s) * 2 * half;
+    const int64_t pos = PositionOf(c.operands[2], s);
+    if (pos < 0 || pos >= DimOf(table, 0)) {
+      Fail(DiagKind::ConstraintViolated, {},
+           "rope: position " + std::to_string(pos) + " lies beyond the table's " + std::to_string(DimOf(table, 0)) +
+               " rows");
+    }
+    const float* cos = table.as<float>() + pos * 2 * half;
     const float* sin = cos + half;
     for (int64_t h = 0; h < heads; ++h) {
       const float* in = x.as<float>() + (s * heads + h) * d;
@@ -62,8 +62,8 @@ std::vector<Type> InferKvAppend(const InferContext& c) {
   if (x.dims[1] != state.dims[1] || x.dims[2] != state.dims[2]) {
     c.Fail("C2", Describe(c, 0) + ", " + Describe(c, 1) + ": dims 1 and 2 must be equal");
   }
-  NeedScalar(c, 2, "C3");
-  const int64_t rows = RangeOf(c, x.dims[0]).max;
+  NeedPositions(c, 2, "C3");
+  const int64_t rows = RangeOf(c.module, c.func, x.dims[0]).max;
   if (rows > slots) {
     c.Fail("C4", Describe(c, 0) + ": one call may append " + std::to_string(rows) + " rows, more than the slots");
   }
@@ -71,13 +71,13 @@ std::vector<Type> InferKvAppend(const InferContext& c) {
 }
 
 void EvalKvAppend(const EvalContext& c) {
-  Cache cache(c.results[0]);
   const Tensor& x = c.operands[1];
-  const int64_t pos = Scalar(c.operands[2]);
   for (int64_t s = 0; s < DimOf(x, 0); ++s) {
+    Cache cache(c, c.results[0], s);
+    const int64_t slot = PositionOf(c.operands[2], s) % cache.slots();
     for (int64_t h = 0; h < cache.heads(); ++h) {
       const float* row = x.as<float>() + (s * cache.heads() + h) * cache.d();
-      for (int64_t i = 0; i < cache.d(); ++i) cache.Set((pos + s) % cache.slots(), h, i, row[i]);
+      for (int64_t i = 0; i < cache.d(); ++i) cache.Set(slot, h, i, row[i]);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "backends/kernels/version.h"
 #include "runtime/onednn/program.h"
 #include "runtime/plan_error.h"
 
@@ -64,10 +65,17 @@ uint32_t Run(const LlmcOnednnProgram* program, uint64_t step, const LlmcContext*
 // x86-64-v3, which kernels.cpp is compiled for.
 extern "C" __attribute__((visibility("default"))) const LlmcOnednnLibrary* llmc_onednn_library(void) {
   static const std::string version = llmc::onednn::VersionText();
-  static const LlmcOnednnLibrary library = {LLMC_ONEDNN_ABI, LLMC_ABI_VERSION,
-                                            version.c_str(), "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
-                                            Create,          Destroy,
-                                            Primitives,      Describe,
-                                            ScratchpadBytes, Run};
+  static const std::string kernels = llmc::KernelsVersion();
+  static const LlmcOnednnLibrary library = {LLMC_ONEDNN_ABI,
+                                            LLMC_ABI_VERSION,
+                                            version.c_str(),
+                                            kernels.c_str(),
+                                            "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+                                            Create,
+                                            Destroy,
+                                            Primitives,
+                                            Describe,
+                                            ScratchpadBytes,
+                                            Run};
   return &library;
 }

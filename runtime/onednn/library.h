@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define LLMC_ONEDNN_ABI 1u
+#define LLMC_ONEDNN_ABI 2u
 #define LLMC_ONEDNN_SYMBOL "llmc_onednn_library"
 
 // A `kernel` or `dnnl` step of a plan: kind and payload as in runtime/plan_steps.h.
@@ -29,6 +29,7 @@ typedef struct LlmcOnednnLibrary {
   uint32_t abi;          // LLMC_ONEDNN_ABI
   uint32_t context_abi;  // LLMC_ABI_VERSION
   const char* version;   // "oneDNN 2.6.3"
+  const char* kernels;  // version of the kernels (backends/kernels/version.h): a plan with steps names the one it needs
   const char* features;  // what the CPU must have, /proc/cpuinfo's names, separated by spaces
 
   // Checks each step's form, kernel and types, and makes the primitives, one for each distinct product. Null and a

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/round_up.h"
 #include "runtime/onednn/blocks.h"
 #include "runtime/onednn/kernel_check.h"
 #include "runtime/onednn/slices.h"
@@ -13,8 +14,6 @@
 
 namespace llmc::onednn {
 namespace {
-
-uint64_t RoundUp64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A tile of f32 weights is the matrix itself.
 bool NeedsNoUnpacking(const DnnlStep& step) { return DnnlScratchBytes(step).w == 0; }
@@ -127,7 +126,7 @@ Program::Program(const LlmcOnednnStep* steps, uint64_t count) {
     }
   }
   for (const auto& [shape, matmul] : matmuls_) {
-    dnnl_bytes_ = std::max(dnnl_bytes_, RoundUp64(matmul->scratchpad_bytes()));
+    dnnl_bytes_ = std::max(dnnl_bytes_, RoundUp(matmul->scratchpad_bytes(), 64));
     descriptions_.push_back(matmul->Describe());
   }
   // Code that oneDNN generates is shared by the matmuls of one type.
@@ -160,7 +159,7 @@ Product Program::MakeProduct(const DnnlStep& step) {
     product.factors = Factors::Bf16;
     if (MakeMatmuls(product)) return product;
     product.factors = Factors::Bf16AsF32;
-    widened_bytes_ = std::max(widened_bytes_, RoundUp64(sizeof(float) * step.k * SliceColumns(step)));
+    widened_bytes_ = std::max(widened_bytes_, RoundUp(sizeof(float) * step.k * SliceColumns(step), 64));
   }
   MakeMatmuls(product);
   return product;

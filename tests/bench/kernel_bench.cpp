@@ -64,23 +64,23 @@ BOUND Gated(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
 constexpr int64_t kScale = 0x3e38aa3b;  // log2(e) / 8
 BOUND Groups(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   attention_groups(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, kScale, kF16, kKeys16, kLayoutHeads, kShared, kShared, kKeys,
-                   1);
+                   1, 0);
 }
 BOUND Merge(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  attention_merge(c, 0, 1, rows, rec, 9, 64, 2048, 0, kA8, kShared, kShared, kHeads, 3);
+  attention_merge(c, 0, 1, rows, rec, 9, 64, 2048, 0, kA8, kShared, kShared, kHeads, 3, 0);
 }
 BOUND Rows(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   attention(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, kScale, kF16, kKeys16, kLayoutHeads, kA8, kShared, kShared, kQueries,
-            16);
+            16, 0);
 }
 BOUND Norm(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   add_rms_norm_quantize(c, 0, 1, rows, rec, kK, 0x3727c5ac, kShared, kShared, kShared, kShared, kRows, 1);
 }
 BOUND Rope(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  rope(c, 0, 1, rows, rec, 9, 64, 64, 1, kShared, kShared, kRows, 1);
+  rope(c, 0, 1, rows, rec, 9, 64, 64, 1, kShared, kShared, kRows, 1, 0);
 }
 BOUND Append(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  kv_append(c, 0, 1, rows, rec, 3, 64, 2048, kF16, kKeys16, kShared, kHeads, 1);
+  kv_append(c, 0, 1, rows, rec, 3, 64, 2048, kF16, kKeys16, kShared, kHeads, 1, 0);
 }
 
 template <Type T, bool kQuantized>

@@ -17,8 +17,8 @@ KernelStep Embed() {
   return {"embed", false, {64, kF32, 0, 1, 5, 1}, {0, 0, 0}};
 }  // dim table_type table_layout out_space over grain
 KernelStep Attention() {
-  // q_heads kv_heads dim slots window scale k_type k_layout v_layout out_type q_space out_space over grain
-  return {"attention", false, {4, 2, 32, 64, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2}, {0, 0, 0, 0}};
+  // q_heads kv_heads dim slots window scale k_type k_layout v_layout out_type q_space out_space over grain by_row
+  return {"attention", false, {4, 2, 32, 64, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2, 0}, {0, 0, 0, 0}};
 }
 DnnlStep Product() {
   DnnlStep step;

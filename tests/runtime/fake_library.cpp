@@ -90,6 +90,7 @@ const LlmcOnednnLibrary kLibrary = {
     FAKE_ABI,
     FAKE_CONTEXT_ABI,
     "fake 1.0",
+    "fake kernels",
     FAKE_FEATURES,
     Create,
     [](LlmcOnednnProgram* program) { delete program; },

@@ -30,6 +30,7 @@ Manifest FakeManifest() {
   m.backend = "onednn";
   m.numerics = "exact";
   m.build_id = "test";
+  m.kernels = "fake kernels";
   m.abi = LLMC_ABI_VERSION;
   m.vocab = kFakeVocab;
   m.context = kContext;
@@ -167,6 +168,21 @@ TEST(StepLists, AbortsAtABarrierAndGoesOn) {
   EXPECT_TRUE(SameBits(session.Decode(5), FakeLogits(std::vector<int32_t>{5})));
 }
 
+TEST(StepLists, AreForOneVersionOfTheKernels) {
+  const LibraryAt library(LLMC_FAKE_STEPS);
+  for (const char* kernels : {"other kernels", ""}) {
+    Manifest manifest = FakeManifest();
+    manifest.kernels = kernels;
+    const FakeModel model(manifest);
+    const std::string error = ErrorOf([&] { LoadPlan(model.path()); });
+    EXPECT_NE(error.find("fake.plan: phase prefill, step 0 (kernel) is made for kernels of "), std::string::npos)
+        << error;
+    EXPECT_NE(error.find(*kernels == 0 ? "a plan format before 1.2" : "version other kernels"), std::string::npos)
+        << error;
+    EXPECT_NE(error.find("has version fake kernels: compile the model again"), std::string::npos) << error;
+  }
+}
+
 TEST(StepLists, AFailureOfOneThreadStopsTheCallAndNobodyHangs) {
   const LibraryAt library(LLMC_FAKE_STEPS);
   for (uint64_t thread : {0u, 1u, 2u}) {
@@ -238,8 +254,8 @@ TEST(StepLibrary, WhatCantBeUsedIsNamed) {
         "(looked for: /none/a.so, the system's folders of libraries)", "oneDNN is installed",
         "belongs beside the program", "LLMC_ONEDNN_LIBRARY"}},
       {{folder / "text.so"}, {"which can't be opened: ", "text.so"}},
-      {{LLMC_FAKE_NEWER}, {"of version 1, and ", "fake_newer.so has 77"}},
-      {{LLMC_FAKE_CONTEXT}, {"of ABI 1, and ", "fake_context.so has 78"}},
+      {{LLMC_FAKE_NEWER}, {"of version 2, and ", "fake_newer.so has 77"}},
+      {{LLMC_FAKE_CONTEXT}, {"of ABI 65537, and ", "fake_context.so has 78"}},
       {{LLMC_FAKE_CPU}, {"which this CPU (", "needs hyperdrive warp"}},
       {{LLMC_FAKE_NONE}, {"isn't one: it has no llmc_onednn_library"}},
       {{LLMC_FAKE_DNNL}, {"can't be opened without oneDNN (libdnnl.so.99: ", "Debian: libdnnl2"}},

@@ -12,6 +12,7 @@
 #include "runtime/executor.h"
 #include "tools/in_memory.h"
 #include "tools/pass_context.h"
+#include "tools/text_file.h"
 #include "tools/workbench/stages.h"
 #include "tools/workbench/values.h"
 
