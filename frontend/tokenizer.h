@@ -1,5 +1,5 @@
-// Tokenizers: a Hugging Face tokenizer.json or the tokenizer in a GGUF file's metadata becomes the plan's tokenizer
-// section (runtime/plan_tokenizer.h). Byte-level BPE only. Anything that would be encoded differently is refused with
+// Tokenizers: a Hugging Face tokenizer.json, a SentencePiece model, or the tokenizer in a GGUF file's metadata becomes
+// the plan's tokenizer section (runtime/plan_tokenizer.h). Anything that would be encoded differently is refused with
 // the name of what isn't supported (kind Unsupported).
 #pragma once
 #include <cstdint>
@@ -28,8 +28,8 @@ struct HfTokenizerFiles {
   NamedText tokenizer;  // tokenizer.json
   NamedText config;     // tokenizer_config.json, or no text: bos and eos by name, add_bos_token
 };
-// vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). BOS is added
-// if the configuration's add_bos_token or, without that key, the post-processor's template says so. The stop id is eos.
+// vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). The
+// post-processor says what is added to a text. The stop id is eos.
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows);
 // From the files of a model's directory, which are added to inputs. Nothing when there is no tokenizer at all.
 std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, int64_t vocab_rows,
@@ -37,17 +37,24 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
 
 // The metadata of a GGUF file that a tokenizer is made of: keys tokenizer.ggml.*, views into the file.
 struct GgufTokenizer {
-  std::string_view model;                // "gpt2" is byte-level BPE
+  std::string_view model;                // gpt2, llama, gemma4, t5, bert
   std::string_view pre;                  // name of the pre-tokenizer; "": not given
+  std::string_view architecture;         // general.architecture
   std::vector<std::string_view> tokens;  // by id
   std::vector<int64_t> token_type;       // by id, or empty: all normal
-  std::vector<std::string_view> merges;  // "left right", by rank
-  std::optional<int64_t> bos_id, eos_id, eot_id;
-  std::optional<bool> add_bos, add_eos;
+  std::vector<float> scores;             // by id: llama, t5
+  std::vector<std::string_view> merges;  // "left right", by rank: gpt2, gemma4
+  std::string charsmap;                  // SentencePiece's normalisation: t5
+  std::optional<int64_t> bos_id, eos_id, eot_id, unk_id, cls_id, sep_id;
+  std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
 };
 // Nothing when the file has no tokenizer. A list of more than 2^20 entries is an error (TooLarge).
 std::optional<GgufTokenizer> ReadGgufTokenizer(const GgufHeader& header, const std::string& file);
 // Stop ids are eos, eot and the tokens that end a turn in the usual chat formats.
 LoweredTokenizer LowerGgufTokenizer(const GgufTokenizer& source, const std::string& file, int64_t vocab_rows);
+
+// The tokenizer of a model's folder, a tokenizer.json, a SentencePiece model, or a GGUF file, which may hold a
+// vocabulary alone. Throws InputError; Unsupported when there is none.
+LoweredTokenizer LoadTokenizer(const std::string& path);
 
 }  // namespace llmc

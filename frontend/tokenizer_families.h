@@ -13,6 +13,11 @@ struct GgufFamily {
   bool ignore_merges = false;
   bool add_bos = false;  // where the file doesn't say
 };
+// The WordPiece pre-tokenizer that lower-cases and strips accents.
+inline constexpr std::string_view kLowerCasedWords = "bert-bge";
+// The architecture whose control tokens take the white space behind them.
+inline constexpr std::string_view kStripsAfterTurns = "phi3";
+
 // False when the name is unknown.
 bool FindGgufFamily(std::string_view pre, GgufFamily& out);
 

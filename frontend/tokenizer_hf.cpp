@@ -16,9 +16,6 @@
 namespace llmc {
 namespace {
 
-// Vocabularies have up to 260,000 tokens and 600,000 merges, which may be three values each, in up to 35 MB.
-constexpr JsonLimits kTokenizerLimits = {.max_bytes = uint64_t{64} << 20, .max_values = uint64_t{1} << 21};
-
 Json ParseObject(const NamedText& file, const JsonLimits& limits) {
   Json root = ParseJson(file.text, file.name, limits);
   if (!root.is(JsonKind::Object))
@@ -206,7 +203,7 @@ void ReadStages(const Json& root, TokenizerSource& out) {
 }  // namespace
 
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows) {
-  const Json root = ParseObject(files.tokenizer, kTokenizerLimits);
+  const Json root = ParseObject(files.tokenizer, kTokenizerJsonLimits);
   const Json config = files.config.text.empty() ? Json() : ParseObject(files.config, {});
   TokenizerSource source;
   source.file = files.tokenizer.name;
@@ -245,7 +242,7 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
     return std::nullopt;
   }
   HfTokenizerFiles files;
-  files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerLimits.max_bytes);
+  files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerJsonLimits.max_bytes);
   files.config = read("tokenizer_config.json", "tokenizer-config", JsonLimits().max_bytes);
   return LowerHfTokenizer(files, vocab_rows);
 }

@@ -398,6 +398,44 @@ int ByteOfToken(std::string_view text) {
   return value;
 }
 
+void AddScoredMerges(TokenizerSource& source) {
+  struct Scored {
+    double score;
+    size_t token, left_characters, right_characters;
+    std::string_view left, right;
+    int64_t left_id, right_id;
+  };
+  std::unordered_map<std::string_view, int64_t> ids;
+  for (const auto& [text, id] : source.vocabulary) ids.emplace(text, id);
+  std::vector<Scored> merges;
+  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
+    const std::string_view text = source.vocabulary[i].first;
+    size_t all = 0;
+    for (size_t at = 0; at < text.size(); ++all) at += DecodeUtf8(text, at).bytes;
+    size_t before = 0;
+    for (size_t at = 0; at < text.size(); ++before) {
+      if (at > 0) {
+        const auto left = ids.find(text.substr(0, at)), right = ids.find(text.substr(at));
+        if (left != ids.end() && right != ids.end())
+          merges.push_back(
+              {source.scores[i], i, before, all - before, left->first, right->first, left->second, right->second});
+      }
+      at += DecodeUtf8(text, at).bytes;
+    }
+  }
+  auto before = [](const Scored& a, const Scored& b) {
+    if (a.token != b.token) return a.token < b.token;
+    return a.left_id != b.left_id ? a.left_id < b.left_id : a.right_id < b.right_id;
+  };
+  std::sort(merges.begin(), merges.end(), before);
+  std::stable_sort(merges.begin(), merges.end(), [](const Scored& a, const Scored& b) {
+    if (a.score != b.score) return a.score > b.score;
+    if (a.left_characters != b.left_characters) return a.left_characters > b.left_characters;
+    return a.right_characters > b.right_characters;
+  });
+  for (const Scored& merge : merges) source.merges.emplace_back(merge.left, merge.right);
+}
+
 void AddBosToTemplates(TokenizerSource& source) {
   const auto bos = static_cast<int32_t>(source.bos);
   if (source.single.empty()) source.single = {{kTemplateFirst, 0}};

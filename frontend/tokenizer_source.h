@@ -13,6 +13,9 @@
 
 namespace llmc {
 
+// Of a tokenizer.json: up to 260,000 tokens and 520,000 merges, which may be three values each, in up to 35 MB.
+inline constexpr JsonLimits kTokenizerJsonLimits = {.max_bytes = uint64_t{64} << 20, .max_values = uint64_t{1} << 21};
+
 struct SourceAddedToken {
   std::string content;
   int64_t id = 0;
@@ -60,6 +63,10 @@ struct TokenizerSource {
 };
 // The plan's section. Throws InputError when an id is out of bounds or taken, or a merge has a part that is no token.
 std::string LowerTokenizer(const TokenizerSource& source);
+
+// The merges of a BPE model whose vocabulary has scores instead: every way to put a token together from two tokens,
+// better scores first, among equals longer left parts first, as Hugging Face's converters order them.
+void AddScoredMerges(TokenizerSource& source);
 
 // Adds BOS in front of single and pair, or EOS behind each text. For sources that say no more than that.
 void AddBosToTemplates(TokenizerSource& source);

@@ -59,8 +59,10 @@ struct AssembleFlags {
 };
 
 struct TokenizeFlags {
-  std::string path;  // a plan or a model
-  std::string text;
+  std::string path;  // a plan, a model's folder, a tokenizer.json or a GGUF file
+  std::optional<std::string> text, file, pair, decode;
+  bool pieces = false, bytes = false, offsets = false;  // what is printed in place of the ids
+  bool no_special = false, no_parse_special = false;
 };
 
 // The workbench. `compile` has the model's options, backend, target, passes left out and -j.

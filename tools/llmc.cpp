@@ -186,9 +186,28 @@ int Dispatch(int argc, char** argv) {
   assemble_app->add_option("-o", assemble.output, "the plan")->type_name("OUT.plan")->required();
 
   TokenizeFlags tokenize;
-  CLI::App* tokenize_app = app.add_subcommand("tokenize", "ids of a text");
-  tokenize_app->add_option("PLAN|MODEL", tokenize.path)->required();
-  tokenize_app->add_option("-p", tokenize.text, "the text")->required();
+  CLI::App* tokenize_app =
+      app.add_subcommand("tokenize", "ids of a text, comma-separated, by the tokenizer of a model");
+  tokenize_app->add_option("PLAN|MODEL", tokenize.path, "a plan, a model's folder, a tokenizer.json or a GGUF file")
+      ->required();
+  CLI::Option* text = tokenize_app->add_option("-p", tokenize.text, "the text")->type_name("TEXT");
+  CLI::Option* text_file = tokenize_app->add_option("-f", tokenize.file, "a file with the text; -: standard input");
+  CLI::Option* decode =
+      tokenize_app->add_option("--decode", tokenize.decode, "print the text of these ids")->type_name("1,2,3|@FILE");
+  CLI::Option* pair =
+      tokenize_app->add_option("--pair", tokenize.pair, "a second text, as the template puts it")->type_name("TEXT");
+  CLI::Option* pieces = tokenize_app->add_flag("--pieces", tokenize.pieces, "a line a token: id, text");
+  CLI::Option* bytes = tokenize_app->add_flag("--bytes", tokenize.bytes, "a line a token: id, bytes in hexadecimal");
+  CLI::Option* offsets = tokenize_app->add_flag("--offsets", tokenize.offsets,
+                                                "a line a token: id, begin and end in bytes of the text, text");
+  tokenize_app->add_flag("--no-special", tokenize.no_special, "nothing around the text: no BOS, no post-processor");
+  tokenize_app->add_flag("--no-parse-special", tokenize.no_parse_special,
+                         "text that spells a control token stays text");
+  text->excludes(text_file)->excludes(decode);
+  text_file->excludes(decode);
+  pair->excludes(decode);
+  pieces->excludes(bytes)->excludes(offsets);
+  bytes->excludes(offsets);
 
   VerifyFlags verify_flags;
   CLI::App* verify_app = app.add_subcommand("verify", "what each pass and the code did to the numbers");
