@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/plan_error.h"
 #include "runtime/plan_io.h"
 #include "runtime/plan_layout.h"
 #include "tools/note.h"
@@ -26,17 +27,37 @@ bool IsPlanFile(const std::string& path) {
          std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
 }
 
+namespace {
+
+// What the plan layer says of a file, as a diagnostic: "PATH: rule" becomes place and rule.
+[[noreturn]] void FailAs(DiagKind kind, const std::string& path, const PlanError& error) {
+  const std::string_view what = error.what();
+  Fail(kind, {path, ""}, std::string(what.starts_with(path + ": ") ? what.substr(path.size() + 2) : what));
+}
+
+}  // namespace
+
 std::string ReadText(const std::string& path) {
   constexpr size_t kMost = size_t{256} << 20;
-  return ReadWholeFile(path == "-" ? "/dev/stdin" : path, kMost);
+  const std::string file = path == "-" ? "/dev/stdin" : path;
+  try {
+    return ReadWholeFile(file, kMost);
+  } catch (const PlanError& error) {
+    const bool large = std::string_view(error.what()).find(": more than ") != std::string_view::npos;
+    FailAs(large ? DiagKind::TooLarge : DiagKind::FileError, file, error);
+  }
 }
 
 void WriteText(const std::string& path, const std::string& text) {
   if (path != "-") {
-    OutputFile file(path, OutputFile::Devices::InPlace);
-    file.Write(text.data(), text.size());
-    file.Publish(false);
-    return;
+    try {
+      OutputFile file(path, OutputFile::Devices::InPlace);
+      file.Write(text.data(), text.size());
+      file.Publish(false);
+      return;
+    } catch (const PlanError& error) {
+      FailAs(DiagKind::FileError, path, error);
+    }
   }
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) != 0 || !whole) Fail(DiagKind::FileError, {"stdout", ""}, std::strerror(errno));

@@ -42,6 +42,7 @@ const std::map<std::string, std::vector<int64_t>> kValues = {
     {"interleave", {0, 1}},
     {"has_bias", {0, 1}},
     {"pairs", {0, 1}},
+    {"by_row", {0, 1}},
     {"eps", {0x3727c5ac}},
     {"scale", {0x3e38aa3b}},
     {"table_type", {kQ8_0, kQ4_0, kF32, kF16}},

@@ -106,5 +106,13 @@ TEST(PassCheck, PhasesMustAgree) {
             std::string::npos);
 }
 
+TEST(PassCheck, AsksFunctionsForTokensPosAndTotalAlone) {
+  Module module = Compile(Exact(), {});
+  module.funcs[0].params.pop_back();
+  const std::unique_ptr<WeightSource> weights = RandomWeights(5);
+  EXPECT_NE(test::ErrorOf(DiagKind::Unsupported, [&] { EvaluateModule(module, *weights, 1); }).find("@forward"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace llmc
