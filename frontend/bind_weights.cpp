@@ -15,24 +15,28 @@ constexpr size_t kNamesInMessage = 8;
 
 class FileWeights : public WeightSource {
  public:
-  explicit FileWeights(std::shared_ptr<const TensorSet> set) : set_(std::move(set)) {}
-  void Add(const Name& name, const TensorInfo& tensor) { tensors_[name] = &tensor; }
+  void Add(const Name& name, std::shared_ptr<const TensorSet> set, const TensorInfo& tensor) {
+    tensors_[name] = {std::move(set), &tensor};
+  }
 
   void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
     auto it = tensors_.find(weight.name);
     LLMC_CHECK(it != tensors_.end(), "no file has $" + ToText(weight.name));
-    const TensorInfo& t = *it->second;
+    const TensorInfo& t = *it->second.tensor;
     int64_t rows = t.dims.size() < 2 ? 1 : t.dims[0];
     LLMC_CHECK(t.dtype == weight.type.dtype && begin >= 0 && begin <= end && end <= rows,
                "rows of $" + ToText(weight.name));
     auto row_bytes = static_cast<size_t>(RowBytes(t.dtype, t.dims.back()));
-    std::memcpy(out, set_->Data(t) + static_cast<size_t>(begin) * row_bytes,
+    std::memcpy(out, it->second.set->Data(t) + static_cast<size_t>(begin) * row_bytes,
                 static_cast<size_t>(end - begin) * row_bytes);
   }
 
  private:
-  std::shared_ptr<const TensorSet> set_;
-  std::map<Name, const TensorInfo*> tensors_;
+  struct Stored {
+    std::shared_ptr<const TensorSet> set;
+    const TensorInfo* tensor = nullptr;
+  };
+  std::map<Name, Stored> tensors_;
 };
 
 std::string KindText(WeightKind kind) {
@@ -84,10 +88,11 @@ void SettleHead(Description& d, const TensorSet& set, std::set<std::string_view>
   }
 }
 
-void RefuseUnused(const Description& d, const TensorSet& set, const std::set<std::string_view>& used) {
+void RefuseUnused(const std::vector<std::string>& ignored_tensors, const TensorSet& set,
+                  const std::set<std::string_view>& used) {
   std::vector<const TensorInfo*> left;
   for (const auto& [name, t] : set.tensors) {
-    bool ignored = std::any_of(d.ignored_tensors.begin(), d.ignored_tensors.end(),
+    bool ignored = std::any_of(ignored_tensors.begin(), ignored_tensors.end(),
                                [&, &n = name](const std::string& p) { return MatchesPattern(p, n); });
     if (!ignored && !used.contains(name)) left.push_back(&t);
   }
@@ -102,14 +107,42 @@ void RefuseUnused(const Description& d, const TensorSet& set, const std::set<std
        std::move(notes));
 }
 
+// The adapter's matrices of one weight, checked. `index` of the adapter keeps names apart.
+LoraUse BindLora(const LoraAdapter& adapter, size_t index, const WeightUse& use, const TensorInfo& weight,
+                 std::pair<const TensorInfo*, const TensorInfo*> pair, FileWeights& source) {
+  const auto check = [&](const TensorInfo& t, const std::vector<int64_t>& want) {
+    if (t.dims != want)
+      Fail(DiagKind::ShapeMismatch, adapter.set->PlaceOf(t),
+           fmt::format("must be {} for {} of {} and rank {}, is {}", ShapeText(want), use.source.from,
+                       ShapeText(use.dims), adapter.rank, ShapeText(t.dims)));
+  };
+  if (use.kind != WeightKind::Matrix || InfoOf(weight.dtype).cls != DTypeClass::FLOAT)
+    Fail(DiagKind::Unsupported, adapter.set->PlaceOf(*pair.first),
+         fmt::format("it adapts {}, which is no matrix of floats", use.source.from));
+  check(*pair.first, {adapter.rank, use.dims[1]});
+  check(*pair.second, {use.dims[0], adapter.rank});
+  const std::string base = fmt::format("{}_lora{}", use.name.base, index + 1);
+  LoraUse lora{Name(use.name.layer, base + "_a"),
+               Name(use.name.layer, base + "_b"),
+               adapter.rank,
+               pair.first->dtype,
+               pair.second->dtype,
+               adapter.scale};
+  source.Add(lora.a, adapter.set, *pair.first);
+  source.Add(lora.b, adapter.set, *pair.second);
+  return lora;
+}
+
 }  // namespace
 
-BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set, const DiagSink& sink) {
+BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set,
+                         const std::vector<LoraAdapter>& adapters, const DiagSink& sink) {
   std::set<std::string_view> used;
   SettleHead(d, *set, used, sink);
   BoundWeights bound;
   bound.uses = WeightsOf(d);
-  auto source = std::make_shared<FileWeights>(set);
+  auto source = std::make_shared<FileWeights>();
+  std::vector<std::set<std::string_view>> adapted(adapters.size());
   std::map<Name, DType> fused;
   for (const WeightUse& use : bound.uses) {
     if (use.cut) {
@@ -119,10 +152,18 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
     const TensorInfo& t = FindChecked(*set, use);
     bound.dtypes.push_back(t.dtype);
     if (use.fused) fused[use.name] = t.dtype;
-    source->Add(use.name, t);
+    source->Add(use.name, set, t);
     used.insert(t.name);
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      const auto pair = adapters[i].Find(t.name);
+      if (pair.first == nullptr) continue;
+      bound.lora[use.name].push_back(BindLora(adapters[i], i, use, t, pair, *source));
+      adapted[i].insert(pair.first->name);
+      adapted[i].insert(pair.second->name);
+    }
   }
-  RefuseUnused(d, *set, used);
+  RefuseUnused(d.ignored_tensors, *set, used);
+  for (size_t i = 0; i < adapters.size(); ++i) RefuseUnused({}, *adapters[i].set, adapted[i]);
   bound.source = std::move(source);
   return bound;
 }

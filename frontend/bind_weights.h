@@ -1,10 +1,12 @@
 // Ties a description's weights to the tensors of its files, and reads them by rows.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "frontend/description.h"
+#include "frontend/lora.h"
 #include "frontend/tensor_file.h"
 #include "frontend/weight_list.h"
 #include "ir/diag.h"
@@ -13,16 +15,26 @@
 namespace llmc {
 
 // The weights of a graph with the type each has in its file.
+// An adapter's pair of matrices for one weight.
+struct LoraUse {
+  Name a, b;  // as the graph calls them
+  int64_t rank = 0;
+  DType a_type{}, b_type{};
+  double scale = 1;
+};
+
 struct BoundWeights {
   std::vector<WeightUse> uses;
   std::vector<DType> dtypes;                   // uses[i]'s stored type
+  std::map<Name, std::vector<LoraUse>> lora;   // by the weight that they adapt
   std::shared_ptr<const WeightSource> source;  // null without files
 };
 
 // Checks every tensor: shape (ShapeMismatch), type (Unsupported), presence (MissingTensor), and that none is left over
 // (UnusedTensor); messages name file, tensor, rule and values. A tied description whose files hold another head becomes
-// untied, with a warning.
-BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set, const DiagSink& sink);
+// untied, with a warning. Adapters: every pair of matrices must adapt a matrix of floats of the model.
+BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set,
+                         const std::vector<LoraAdapter>& adapters, const DiagSink& sink);
 
 // Without files: every weight has the description's dtype.
 BoundWeights UnboundWeights(const Description& d);

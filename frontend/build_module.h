@@ -7,6 +7,7 @@
 
 #include "frontend/bind_weights.h"
 #include "frontend/description.h"
+#include "frontend/quantize_mix.h"
 #include "ir/module.h"
 
 namespace llmc {
@@ -15,9 +16,9 @@ struct BuildOptions {
   int64_t context = 0;  // positions; at least 1
   int64_t chunk = 0;    // rows of the largest prefill call; at least 1
   DType kv_type = DType::F16;
-  std::string activations;        // q8 | f32 | bf16; "": q8 when a matrix has a block type
-  std::optional<DType> quantize;  // float matrices to this block type
-  std::optional<int64_t> random;  // seed of made-up weights, for the header
+  std::string activations;            // q8 | f32 | bf16; "": q8 when a matrix has a block type
+  const Mixture* quantize = nullptr;  // float matrices to block types
+  std::optional<int64_t> random;      // seed of made-up weights, for the header
   DiagSink sink;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/diag.h"
@@ -20,9 +21,10 @@ struct ModelOptions {
   bool no_tokenizer = false;
   int64_t context = 0;                     // 0: the smaller of the model's maximum and 8192
   int64_t chunk = 256;                     // largest prefill call
-  std::string kv_type = "f16";             // f16 | f32
+  std::string kv_type = "f16";             // f16 | f32 | q8_0
   std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
-  std::string quantize;                    // "": as stored; q8_0 | q4_0 for float matrices
+  std::string quantize;                    // "": as stored; a mixture (quantize_mix.h) for float matrices
+  std::vector<std::string> lora;           // adapters to merge: DIR or DIR=SCALE
   std::vector<std::string> allow_unknown;  // config keys to pass over
   DiagSink sink;                           // warnings
 };

@@ -9,15 +9,17 @@
 #include "ir/op.h"
 
 namespace llmc {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Graph::Graph(const Description& d, const BoundWeights& weights, const BuildOptions& options)
     : d_(d), options_(options) {
   module_.name = d.model.name;
   module_.dims.push_back({"S", 1, options.context});
-  for (size_t i = 0; i < weights.uses.size(); ++i) AddWeight(weights.uses[i], weights.dtypes[i]);
+  for (size_t i = 0; i < weights.uses.size(); ++i) {
+    const auto lora = weights.lora.find(weights.uses[i].name);
+    AddWeight(weights.uses[i], weights.dtypes[i], lora == weights.lora.end() ? std::vector<LoraUse>{} : lora->second);
+  }
+  RemarkStandIns();
   SetOptions();
   module_.funcs.emplace_back();
   Func& f = func();
@@ -39,7 +41,7 @@ void Graph::SetOptions() {
   o.Set("kv_type", std::string(InfoOf(options_.kv_type).text));
   o.Set("activations", !options_.activations.empty() ? options_.activations : std::string(has_blocks_ ? "q8" : "f32"));
   o.Set("chunk", options_.chunk);
-  if (options_.quantize) o.Set("quantize", std::string(InfoOf(*options_.quantize).text));
+  if (options_.quantize != nullptr) o.Set("quantize", std::string(options_.quantize->name));
   if (options_.random) o.Set("random", *options_.random);
 }
 
@@ -59,7 +61,7 @@ int Graph::AddConst(Name name, Type type, Recipe recipe) {
 
 // A weight, and the consts made from it where the graph needs rows of it or another type: vectors in f32, matrices
 // quantised on request.
-void Graph::AddWeight(const WeightUse& use, DType dtype) {
+void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraUse>& lora) {
   int index = 0;
   if (use.cut) {
     index = CutRows(use);
@@ -71,6 +73,7 @@ void Graph::AddWeight(const WeightUse& use, DType dtype) {
     for (int64_t n : use.dims) g.type.dims.emplace_back(n);
     index = AddGlobal(std::move(g));
   }
+  if (!lora.empty()) index = Adapted(use, index, lora);
   if (!use.fused) {
     DTypeClass cls = InfoOf(dtype).cls;
     if (use.source.add != 0) {
@@ -79,7 +82,7 @@ void Graph::AddWeight(const WeightUse& use, DType dtype) {
       index = Derived(use, index, DType::F32, {RecipeKind::Add, {index}, attrs});
     } else if (use.kind != WeightKind::Matrix && dtype != DType::F32) {
       index = Derived(use, index, DType::F32, {RecipeKind::Cast, {index}, {}});
-    } else if (use.kind == WeightKind::Matrix && options_.quantize && cls == DTypeClass::FLOAT) {
+    } else if (use.kind == WeightKind::Matrix && options_.quantize != nullptr && cls == DTypeClass::FLOAT) {
       index = Quantized(use, index);
     }
     has_blocks_ =
@@ -110,19 +113,69 @@ int Graph::Derived(const WeightUse& use, int from, DType dtype, Recipe recipe) {
                   std::move(recipe));
 }
 
+// The weight with its adapters: merged in f32, back in its own type unless it is quantised next.
+int Graph::Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& lora) {
+  const DType stored = module_.globals[static_cast<size_t>(from)].type.dtype;
+  const auto matrix = [&](const Name& name, DType dtype, int64_t rows, int64_t columns) {
+    Global g;
+    g.kind = GlobalKind::Weight;
+    g.name = name;
+    g.type.dtype = dtype;
+    g.type.dims = {Dim(rows), Dim(columns)};
+    return AddGlobal(std::move(g));
+  };
+  int index = from;
+  for (const LoraUse& one : lora) {
+    const int a = matrix(one.a, one.a_type, one.rank, use.dims[1]);
+    const int b = matrix(one.b, one.b_type, use.dims[0], one.rank);
+    Attrs attrs;
+    attrs.Set("scale", static_cast<float>(one.scale));
+    Type type = module_.globals[static_cast<size_t>(from)].type;
+    type.dtype = DType::F32;
+    index = AddConst(Name(use.name.layer, use.name.base + "_lora"), std::move(type),
+                     {RecipeKind::Lora, {index, a, b}, attrs});
+  }
+  if (options_.quantize != nullptr || stored == DType::F32) return index;
+  return Derived(use, index, stored, {RecipeKind::Cast, {index}, {}});
+}
+
 int Graph::Quantized(const WeightUse& use, int from) {
-  const DTypeInfo& info = InfoOf(*options_.quantize);
-  if (use.dims.back() % info.block == 0)
-    return Derived(use, from, *options_.quantize, {RecipeKind::Quantize, {from}, {}});
+  MixedMatrix matrix{use.name.base, use.name.layer, static_cast<int>(d_.model.n_layers)};
+  matrix.k = use.dims.back();
+  matrix.is_head = use.name.layer < 0 && (use.name.base == "head" || (d_.ends.tied && use.name.base == "embed"));
+  if (use.name.layer >= 0) {
+    const Block& block = d_.BlockOf(use.name.layer);
+    const auto heads = GetField(d_, block, "attention.n_heads"), kv_heads = GetField(d_, block, "attention.n_kv_heads");
+    if (heads && kv_heads && kv_heads->integer > 0) matrix.query_group = heads->integer / kv_heads->integer;
+  }
+  const DType wanted = WantedInMixture(*options_.quantize, matrix);
+  const std::optional<DType> dtype = TypeInMixture(*options_.quantize, matrix);
+  if (dtype) {
+    if (*dtype != wanted) ++stand_ins_[{matrix.k, wanted, *dtype}];
+    return Derived(use, from, *dtype, {RecipeKind::Quantize, {from}, {}});
+  }
   if (options_.sink) {
     options_.sink({Severity::Warning,
                    DiagKind::ConstraintViolated,
                    {"", "tensor " + use.source.from},
                    fmt::format("rows of {} elements are not whole blocks of {}: the tensor stays as stored, not {}",
-                               use.dims.back(), info.block, info.text),
+                               matrix.k, InfoOf(wanted).block, InfoOf(wanted).text),
                    {}});
   }
   return from;
+}
+
+void Graph::RemarkStandIns() {
+  if (!options_.sink) return;
+  for (const auto& [what, count] : stand_ins_) {
+    const auto& [k, wanted, dtype] = what;
+    options_.sink({Severity::Remark,
+                   DiagKind::PassRemark,
+                   {"", "--quantize"},
+                   fmt::format("rows of {} elements are not whole blocks of {}: {} matrices are {}, not {}", k,
+                               InfoOf(wanted).block, count, InfoOf(dtype).text, InfoOf(wanted).text),
+                   {}});
+  }
 }
 
 Operand Graph::Weight(int layer, const std::string& base) const {
@@ -154,6 +207,9 @@ Operand Graph::Reshape(Operand x, std::vector<Dim> to, Name name) {
 }
 
 Operand Graph::KvState(int layer, const std::string& base, int64_t n_heads, int64_t d, int64_t window) {
+  if (d % InfoOf(options_.kv_type).block != 0)
+    throw UsageError(fmt::format("--kv-type {} needs heads of whole blocks of {}; layer {} has heads of {}",
+                                 InfoOf(options_.kv_type).text, InfoOf(options_.kv_type).block, layer, d));
   Global g;
   g.kind = GlobalKind::State;
   g.name = Name(layer, base);

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "frontend/bind_weights.h"
@@ -43,15 +44,19 @@ class Graph {
  private:
   void SetOptions();
   int AddGlobal(Global g);
-  void AddWeight(const WeightUse& use, DType dtype);
+  void AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraUse>& lora);
+  int Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& lora);
   int Derived(const WeightUse& use, int from, DType dtype, Recipe recipe);
   int CutRows(const WeightUse& use);
   int Quantized(const WeightUse& use, int from);
+  void RemarkStandIns();
 
   const Description& d_;
   const BuildOptions& options_;
   Module module_;
   std::map<Name, int> by_name_;  // the global that the graph reads for a weight
+  // Matrices whose rows the wanted type's blocks don't divide: (elements of a row, wanted, taken) -> how many.
+  std::map<std::tuple<int64_t, DType, DType>, int> stand_ins_;
   bool has_blocks_ = false;
 };
 

@@ -20,13 +20,6 @@ namespace {
 
 constexpr int64_t kDefaultContext = 8192;
 
-DType BlockTypeOption(const std::string& text) {
-  auto dtype = DTypeFromText(text);
-  if (!dtype || (*dtype != DType::Q8_0 && *dtype != DType::Q4_0))
-    throw UsageError(fmt::format("--quantize {}: q8_0 and q4_0 are supported", text));
-  return *dtype;
-}
-
 // The longest context that the positions of any layer are made for.
 int64_t LongestContext(const Description& d) {
   int64_t longest = d.model.max_context;
@@ -59,7 +52,10 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
   out.kv_type = *DTypeFromText(options.kv_type);
   if (!options.activations.empty()) check("--activations", "activations", options.activations);
   out.activations = options.activations;
-  if (!options.quantize.empty()) out.quantize = BlockTypeOption(options.quantize);
+  if (!options.quantize.empty()) {
+    check("--quantize", "quantize", options.quantize);
+    out.quantize = FindMixture(options.quantize);
+  }
   out.random = m.random_seed;
   out.sink = options.sink;
   return out;

@@ -103,10 +103,19 @@ void ReadWeights(OpenedModel& m, const ModelOptions& options, NoWeights missing)
            "no weights: there is neither model.safetensors nor model.safetensors.index.json beside it; name them with "
            "--weights, or take --no-weights");
     }
+    if (!options.lora.empty()) throw UsageError("--lora needs the model's weights");
     m.weights = UnboundWeights(m.description);
   } else {
     std::shared_ptr<const TensorSet> set = OpenTensors(m, path);
-    m.weights = BindWeights(m.description, set, options.sink);
+    std::vector<LoraAdapter> adapters;
+    for (const std::string& text : options.lora) {
+      if (m.format == ModelFormat::Gguf)
+        throw UsageError(fmt::format("--lora {}: adapters go with models of safetensors, not with a GGUF file", text));
+      const LoraAdapter& adapter = adapters.emplace_back(OpenLora(text));
+      m.inputs.push_back({fmt::format("lora-{}-config", adapters.size()), adapter.config_path});
+      m.inputs.push_back({fmt::format("lora-{}-weights", adapters.size()), adapter.weights_path});
+    }
+    m.weights = BindWeights(m.description, set, adapters, options.sink);
     if (wants_files || m.format == ModelFormat::Gguf) NoteInputs(m, *set, path);
   }
   if (random) m.weights.source = RandomWeights(static_cast<uint64_t>(*m.random_seed));

@@ -32,7 +32,7 @@ struct BlockFormat {
 };
 const BlockFormat& BlockFormatOf(DType dtype);
 
-// w[k] = d * (scale[k / 16] * code[k]) + m * min[k / 16]: the first product is exact, and so is the second.
+// w[k] = d * scale[k / 16] * code[k] + m * min[k / 16]: the products are exact.
 struct BlockScales {
   float d = 0, m = 0;
   int scale[2] = {1, 1}, min[2] = {1, 1};

@@ -31,7 +31,11 @@ void DequantizePart(DType dtype, const BlockFormat& format, const std::byte* blo
   const BlockScales s = ReadScales(dtype, block, j);
   uint8_t raw[kCodes];
   ReadCodes(dtype, block, j, raw);
-  for (int k = 0; k < kCodes; ++k) out[k] = s.d * static_cast<float>(s.scale[k / 16] * SignedCode(dtype, raw[k]));
+  for (int k = 0; k < kCodes; ++k) {
+    // In this order zeros have gguf-py's signs.
+    const float scale = s.d * static_cast<float>(s.scale[k / 16]);
+    out[k] = scale * static_cast<float>(SignedCode(dtype, raw[k]));
+  }
   if (!format.has_min) return;
   for (int k = 0; k < kCodes; ++k) out[k] = out[k] + s.m * static_cast<float>(s.min[k / 16]);
 }

@@ -22,6 +22,7 @@ const RecipeDef kRows = {1,
 const RecipeDef kAdd = {1, 1, {Required("value", AttrType::F32)}};
 const RecipeDef kCast = {1, 1, {}};
 const RecipeDef kQuantize = {1, 1, {}};
+const RecipeDef kLora = {3, 3, {Required("scale", AttrType::F32)}};
 const RecipeDef kRopeTable = {
     0,
     1,
@@ -62,6 +63,7 @@ class Checker {
       case RecipeKind::Add: return CheckAdd();
       case RecipeKind::Cast: return CheckConversion(DTypeClass::FLOAT, "R4");
       case RecipeKind::Quantize: return CheckConversion(DTypeClass::BLOCK, "R5");
+      case RecipeKind::Lora: return CheckLora();
       case RecipeKind::RopeTable: return CheckRopeTable();
       case RecipeKind::Pack: return CheckPack();
     }
@@ -111,6 +113,21 @@ class Checker {
     Require(InfoOf(input(0).dtype).cls != DTypeClass::INT && input(0).layout == Layout::Rows, label,
             "the input must be floats or blocks in rows layout");
     Require(type() == expected, label, "makes " + ToText(expected) + ", not " + ToText(type()));
+  }
+
+  void CheckLora() const {
+    for (size_t i = 0; i < 3; ++i) {
+      Require(InfoOf(input(i).dtype).cls == DTypeClass::FLOAT && input(i).layout == Layout::Rows &&
+                  input(i).dims.size() == 2,
+              "R11", "the inputs must be matrices of floats in rows layout");
+    }
+    const std::vector<Dim>&w = input(0).dims, &a = input(1).dims, &b = input(2).dims;
+    Require(a[1] == w[1] && b[0] == w[0] && a[0] == b[1], "R11",
+            ToText(input(0)) + " takes [r, " + ToText(w[1]) + "] and [" + ToText(w[0]) + ", r], not " +
+                ToText(input(1)) + " and " + ToText(input(2)));
+    Type expected = input(0);
+    expected.dtype = DType::F32;
+    Require(type() == expected, "R11", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckRopeTable() const {

@@ -19,7 +19,7 @@ const RecipeDef& DefOf(RecipeKind kind);
 AttrValue AttrOf(const Recipe& recipe, std::string_view name);
 
 // Checks the recipe of global `index`: input counts and kinds, attributes, and that the const's type follows from its
-// inputs' (R1..R10 of ir/README.md). Throws InputError.
+// inputs' (R1..R11 of ir/README.md). Throws InputError.
 void CheckRecipe(const Module& module, size_t index);
 
 }  // namespace llmc

@@ -44,6 +44,7 @@ class Reader {
       case RecipeKind::Add: return ReadAdd(global, begin, end, out, depth);
       case RecipeKind::Cast:
       case RecipeKind::Quantize: return ReadConverted(global, begin, end, out, depth);
+      case RecipeKind::Lora: return ReadLora(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
@@ -82,11 +83,11 @@ class Reader {
     }
   }
 
-  // Rows [begin, end) of the input as f32.
-  std::vector<float> ReadFloats(const Global& global, int64_t begin, int64_t end, int depth) const {
-    const Type& type = InputType(global, 0);
+  // Rows [begin, end) of input i as f32.
+  std::vector<float> ReadFloats(const Global& global, int64_t begin, int64_t end, int depth, size_t i = 0) const {
+    const Type& type = InputType(global, i);
     std::vector<std::byte> rows(static_cast<size_t>((end - begin) * StoredRowBytes(type)));
-    Read(global.recipe.inputs[0], begin, end, rows.data(), depth + 1);
+    Read(global.recipe.inputs[i], begin, end, rows.data(), depth + 1);
     std::vector<float> floats(static_cast<size_t>((end - begin) * RowElements(type)));
     Dequantize(type.dtype, rows.data(), static_cast<int64_t>(floats.size()), floats.data());
     return floats;
@@ -102,6 +103,26 @@ class Reader {
   void ReadConverted(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
     const std::vector<float> floats = ReadFloats(global, begin, end, depth);
     QuantizeRow(global.type.dtype, floats.data(), static_cast<int64_t>(floats.size()), out);
+  }
+
+  void ReadLora(const Global& global, int64_t begin, int64_t end, float* out, int depth) const {
+    const std::vector<float> w = ReadFloats(global, begin, end, depth, 0);
+    const int64_t rank = RowCount(InputType(global, 1));
+    const std::vector<float> a = ReadFloats(global, 0, rank, depth, 1);
+    const std::vector<float> b = ReadFloats(global, begin, end, depth, 2);
+    const float scale = global.recipe.attrs.F32("scale");
+    const auto k = static_cast<size_t>(global.type.dims[1].value);
+    std::vector<float> sum(k);
+    for (int64_t row = 0; row < end - begin; ++row) {
+      std::fill(sum.begin(), sum.end(), 0.0F);
+      for (int64_t r = 0; r < rank; ++r) {
+        const float factor = b[static_cast<size_t>(row * rank + r)];
+        const float* from = a.data() + static_cast<size_t>(r) * k;
+        for (size_t i = 0; i < k; ++i) sum[i] = sum[i] + factor * from[i];
+      }
+      const float* own = w.data() + static_cast<size_t>(row) * k;
+      for (size_t i = 0; i < k; ++i) *out++ = own[i] + scale * sum[i];
+    }
   }
 
   void ReadRopeTable(const Global& global, int64_t begin, int64_t end, float* out, int depth) const {

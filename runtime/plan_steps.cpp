@@ -99,7 +99,7 @@ void CheckDnnl(const DnnlStep& step, const ByteReader& in) {
             std::string(PlanTypeName(step.w_type)) + ", not f32 and bf16");
   }
   const TypeInfo& w = *FindType(step.w_type);
-  if (of_blocks && w.block != kPlanBlock) in.Fail("blocks of w of type " + std::string(w.name));
+  if (of_blocks && w.cls != TypeClass::BLOCK) in.Fail("blocks of w of type " + std::string(w.name));
   if (step.k % w.block != 0) in.Fail("k " + Str(step.k) + " isn't a multiple of " + Str(w.block));
   if (gated && step.parts.size() != 1) in.Fail("gated, with " + Str(step.parts.size()) + " parts, not 1");
   if (step.interleave && !gated && step.parts.size() != 2)
@@ -156,6 +156,8 @@ uint64_t DnnlDotBlocks(const DnnlStep& step) {
   return most;
 }
 
+uint64_t DnnlScaleArrays(const DnnlStep& step) { return step.w_type == kQ2_K ? 3 : 2; }
+
 DnnlScratch DnnlScratchBytes(const DnnlStep& step) {
   const bool blocks = step.compute == DnnlCompute::Blocks, gated = step.gate != DnnlGate::None;
   const uint64_t element = step.compute == DnnlCompute::Bf16 ? 2 : 4, width = kPlanTile * step.slice_tiles;
@@ -165,7 +167,7 @@ DnnlScratch DnnlScratchBytes(const DnnlStep& step) {
   if (step.compute != DnnlCompute::F32 || step.w_type != kF32 || step.slice_tiles != 1)
     bytes.w = Whole(step.k * width * element);
   if (blocks) {
-    bytes.scales = 2 * Whole(step.k / kPlanBlock * width * sizeof(float));
+    bytes.scales = DnnlScaleArrays(step) * Whole(step.k / kPlanBlock * width * sizeof(float));
     bytes.dots = Whole(DnnlDotBlocks(step) * rows);
   }
   if (blocks || gated) bytes.sums = (blocks && gated ? 2 : 1) * Whole(rows);

@@ -85,13 +85,14 @@ uint64_t PlanRowBytes(uint32_t x_type, uint64_t k);
 //   x       [max_rows, k] of compute's type (Blocks: the codes as f32), unless compute is F32
 //   w       [k, W] of compute's type (Blocks: the codes as f32), unless w is f32, compute F32 and slice_tiles 1:
 //           there a tile is that matrix already
-//   scales  Blocks: f32[2, k / 32, W], d and m
+//   scales  Blocks: [A, k / 32, W], d and m in f32; of q2_k also integers of minima in i32 (A = DnnlScaleArrays)
 //   dots    Blocks: f32[dot_blocks, max_rows, W]
 //   sums    gated: f32[max_rows, W], the gate's; Blocks: the sums, gated: f32[2, max_rows, W]
 struct DnnlScratch {
   uint64_t x = 0, w = 0, scales = 0, dots = 0, sums = 0;
   uint64_t total() const { return x + w + scales + dots + sums; }
 };
+uint64_t DnnlScaleArrays(const DnnlStep& step);
 DnnlScratch DnnlScratchBytes(const DnnlStep& step);
 // Blocks whose dots one matmul gives: a divisor of k / 32, so that they take at most 256 KiB, or one.
 uint64_t DnnlDotBlocks(const DnnlStep& step);

@@ -47,8 +47,9 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
       ->type_name("N")
       ->check(kPositive);
   app.add_option("--chunk", model.chunk, "most rows of one prefill call")->type_name("N")->check(kPositive);
-  app.add_option("--quantize", model.quantize, "block type for float matrices")
+  app.add_option("--quantize", model.quantize, "float matrices to block types: a mixture's name (README.md)")
       ->check(CLI::IsMember(OptionValues("quantize")));
+  AddList(app, "--lora", model.lora, "merge this PEFT adapter, its scale times SCALE")->type_name("DIR[=SCALE]");
   app.add_option("--kv-type", model.kv_type, "element type of the KV cache")
       ->check(CLI::IsMember(OptionValues("kv_type")));
   app.add_option("--activations", model.activations,

@@ -5,7 +5,7 @@
 //                attention_merge)
 //   many queries: blocks of 48 against a group widened to f32 (attention_rows.h)
 #pragma once
-#include "backends/kernels/cache.h"
+#include "backends/kernels/cache_q8.h"
 
 namespace KERNELS_NAMESPACE {
 
@@ -202,6 +202,25 @@ INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64
   }
 }
 
+// Where a group of a q8_0 cache is widened to, kGroup * dim floats each: a cache of 64 slots in which position p has
+// slot p mod 64.
+struct WideGroup {
+  float *keys, *values;
+};
+// The same from a cache of any type.
+template <class E>
+INLINE void AttendGroupOf(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
+                          int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys, WideGroup wide) {
+  if constexpr (kIsQ8<E>) {
+    WidenBlocks(k, v, head, group * kGroup, InGroup(visible, group), visible.end, wide.keys, wide.values);
+    const Cache wide_k{reinterpret_cast<uint8_t*>(wide.keys), 1, k.dim, kGroup, kKeys16};
+    const Cache wide_v{reinterpret_cast<uint8_t*>(wide.values), 1, k.dim, kGroup, kLayoutHeads};
+    AttendGroupHeads<float>(wide_k, wide_v, 0, group, visible, q, n, out, out_stride, nullptr, wide.keys);
+  } else {
+    AttendGroupHeads<E>(k, v, head, group, visible, q, n, out, out_stride, gathered, next_keys);
+  }
+}
+
 // What is known of a query after some groups. `o` has dim floats, rounded up to 16.
 struct Merged {
   float m = kNoScore, l = 0;
@@ -250,6 +269,8 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
                 stride = dim + 2;
   float* scaled = STACK(float, per_kv* dim);
   E* gathered = STACK(E, 4 * 16 * dim);
+  WideGroup wide{};
+  if constexpr (kIsQ8<E>) wide = {STACK(float, kGroup* dim), STACK(float, kGroup* dim)};
   // From the first group that any row sees to the last.
   int64_t lowest = PositionOf(c, 0, by_row), highest = PositionOf(c, rows - 1, by_row);
   if (by_row != 0) {
@@ -273,9 +294,9 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
       if (group < own_first || group * kGroup >= visible.end) continue;
       const int64_t query = s * q_heads + head * per_kv;
       ScaleQueries(q + query * dim, per_kv * dim, scale, scaled);
-      AttendGroupHeads<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, group, visible, scaled, per_kv,
-                          out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride,
-                          gathered, next_keys);
+      AttendGroupOf<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, group, visible, scaled, per_kv,
+                       out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride, gathered,
+                       next_keys, wide);
     }
   }
 }
@@ -290,6 +311,9 @@ KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int
   if (type == kF16) {
     AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
                               threads);
+  } else if (type == kQ8_0) {
+    AttentionGroups<Q8>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
+                        threads);
   } else {
     AttentionGroups<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
                            threads);

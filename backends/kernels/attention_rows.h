@@ -57,25 +57,29 @@ INLINE void MultiplySeen(const float* weights, const float* values, int64_t valu
 template <class E>
 INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t position, Range keys, int64_t end,
                        int64_t wide, const AttentionScratch& t, E* gathered) {
+  if constexpr (kIsQ8<E>) {
+    WidenBlocks(k, v, head, position, keys, end, t.keys, t.values);
+  } else {
 #pragma clang loop unroll(disable)
-  for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile) {
-    const E* from = KeyTile<E>(k, head, position + 16 * tile, end, gathered);
-    float* to = t.keys + tile * 16 * k.dim;
+    for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile) {
+      const E* from = KeyTile<E>(k, head, position + 16 * tile, end, gathered);
+      float* to = t.keys + tile * 16 * k.dim;
 #pragma clang loop unroll_count(4)
-    for (int64_t d = 0; d < k.dim; ++d) Store(to + 16 * d, LoadLanes(from + 16 * d));
-  }
-#pragma clang loop unroll(disable)
-  for (int64_t i = keys.begin; i < keys.end;) {
-    const ValueRun<E> run = ValuesFrom<E>(v, head, position + i, keys.end - i);
-#pragma clang loop unroll(disable)
-    for (int64_t r = 0; r < run.count; ++r) {
-      const E* from = run.first + r * run.stride;
-      float* to = t.values + (i + r) * wide;
-#pragma clang loop unroll_count(4)
-      for (int64_t d = 0; d < wide; d += 16)
-        Store(to + d, d + 16 <= v.dim ? LoadLanes(from + d) : LoadLanesPart(from + d, v.dim - d));
+      for (int64_t d = 0; d < k.dim; ++d) Store(to + 16 * d, LoadLanes(from + 16 * d));
     }
-    i += run.count;
+#pragma clang loop unroll(disable)
+    for (int64_t i = keys.begin; i < keys.end;) {
+      const ValueRun<E> run = ValuesFrom<E>(v, head, position + i, keys.end - i);
+#pragma clang loop unroll(disable)
+      for (int64_t r = 0; r < run.count; ++r) {
+        const E* from = run.first + r * run.stride;
+        float* to = t.values + (i + r) * wide;
+#pragma clang loop unroll_count(4)
+        for (int64_t d = 0; d < wide; d += 16)
+          Store(to + d, d + 16 <= v.dim ? LoadLanes(from + d) : LoadLanesPart(from + d, v.dim - d));
+      }
+      i += run.count;
+    }
   }
 }
 
@@ -188,8 +192,8 @@ INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_
   const int64_t first = visible.begin / kGroup;
 #pragma clang loop unroll(disable)
   for (int64_t group = first; group * kGroup < visible.end; ++group) {
-    AttendGroupHeads<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered,
-                        KeysOfGroup<E>(k, head, group + 1));
+    AttendGroupOf<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered,
+                     KeysOfGroup<E>(k, head, group + 1), {t.keys, t.values});
 #pragma clang loop unroll(disable)
     for (int64_t h = 0; h < per_kv; ++h)
       MergeGroup(state[h], t.o + h * wide, partial + h * (dim + 2), dim, group == first);
@@ -255,6 +259,9 @@ KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t di
   if (type == kF16) {
     Attention<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row,
                         thread, threads);
+  } else if (type == kQ8_0) {
+    Attention<Q8>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row, thread,
+                  threads);
   } else {
     Attention<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row, thread,
                      threads);

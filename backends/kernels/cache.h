@@ -1,4 +1,4 @@
-// The key and value caches: where an element lives in each layout, kv_append, and rope, which comes before it.
+// The key and value caches: where an element lives in each layout, and rope, which comes before.
 #pragma once
 #include "backends/kernels/rows.h"
 
@@ -55,20 +55,6 @@ INLINE void AppendHead(const float* x, const Cache& cache, int64_t type, int64_t
       for (int64_t i = 0; i < n; ++i) to[i * step] = lanes[i];
     }
   });
-}
-
-KERNEL void kv_append(KERNEL_CALL, int64_t heads, int64_t dim, int64_t slots, int64_t type, int64_t layout,
-                      int64_t x_space, int64_t over, int64_t grain, int64_t by_row) {
-  const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
-  const Cache cache{At(c, thread, kStates, rec[1]), heads, dim, slots, layout};
-  const Range row = Share(rows, grain, over, kRows, thread, threads);
-  const Range head = Share(heads, grain, over, kHeads, thread, threads);
-#pragma clang loop unroll(disable)
-  for (int64_t h = head.begin; h < head.end; ++h) {
-#pragma clang loop unroll(disable)
-    for (int64_t s = row.begin; s < row.end; ++s)
-      AppendHead(x + (s * heads + h) * dim, CacheOf(c, cache, s, by_row), type, h, PositionOf(c, s, by_row) % slots);
-  }
 }
 
 // a' = fma(b, -sin, a * cos), b' = fma(a, sin, b * cos) on pairs (i, i + rotary / 2), or (2i, 2i + 1); dims from

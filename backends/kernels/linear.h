@@ -208,53 +208,35 @@ INLINE void LinearGated(const LlmcContext* c, uint32_t thread, uint32_t threads,
 KERNEL void linear_a8(KERNEL_CALL, int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t type, int64_t k_split,
                       int64_t interleave, int64_t has_bias, int64_t x_space, int64_t out0_space, int64_t out1_space,
                       int64_t out2_space, int64_t over, int64_t grain) {
-  switch (type) {
-    case kQ4_0: Linear<kQ4_0, true>(LINEAR_ARGS); break;
-    case kQ4_1: Linear<kQ4_1, true>(LINEAR_ARGS); break;
-    case kQ5_0: Linear<kQ5_0, true>(LINEAR_ARGS); break;
-    case kQ5_1: Linear<kQ5_1, true>(LINEAR_ARGS); break;
-    default: Linear<kQ8_0, true>(LINEAR_ARGS); break;
-  }
+#define CASE(T) \
+  case T: Linear<T, true>(LINEAR_ARGS); break;
+  switch (TileType(type)) { BLOCK_TYPES(CASE) }
+#undef CASE
 }
 KERNEL void linear_f32(KERNEL_CALL, int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t type, int64_t k_split,
                        int64_t interleave, int64_t has_bias, int64_t x_space, int64_t out0_space, int64_t out1_space,
                        int64_t out2_space, int64_t over, int64_t grain) {
-  switch (type) {
-    case kF32: Linear<kF32, false>(LINEAR_ARGS); break;
-    case kF16: Linear<kF16, false>(LINEAR_ARGS); break;
-    case kBF16: Linear<kBF16, false>(LINEAR_ARGS); break;
-    case kQ4_0: Linear<kQ4_0, false>(LINEAR_ARGS); break;
-    case kQ4_1: Linear<kQ4_1, false>(LINEAR_ARGS); break;
-    case kQ5_0: Linear<kQ5_0, false>(LINEAR_ARGS); break;
-    case kQ5_1: Linear<kQ5_1, false>(LINEAR_ARGS); break;
-    default: Linear<kQ8_0, false>(LINEAR_ARGS); break;
-  }
+#define CASE(T) \
+  case T: Linear<T, false>(LINEAR_ARGS); break;
+  switch (TileType(type)) { WEIGHT_TYPES(CASE) }
+#undef CASE
 }
 #undef LINEAR_ARGS
 
 #define GATED_ARGS c, thread, threads, rows, rec, k, n, k_split, has_bias, out_type, x_space, out_space, over, grain
 KERNEL void linear_gated_a8(KERNEL_CALL, int64_t k, int64_t n, int64_t type, int64_t k_split, int64_t has_bias,
                             int64_t out_type, int64_t x_space, int64_t out_space, int64_t over, int64_t grain) {
-  switch (type) {
-    case kQ4_0: LinearGated<kQ4_0, true>(GATED_ARGS); break;
-    case kQ4_1: LinearGated<kQ4_1, true>(GATED_ARGS); break;
-    case kQ5_0: LinearGated<kQ5_0, true>(GATED_ARGS); break;
-    case kQ5_1: LinearGated<kQ5_1, true>(GATED_ARGS); break;
-    default: LinearGated<kQ8_0, true>(GATED_ARGS); break;
-  }
+#define CASE(T) \
+  case T: LinearGated<T, true>(GATED_ARGS); break;
+  switch (TileType(type)) { BLOCK_TYPES(CASE) }
+#undef CASE
 }
 KERNEL void linear_gated_f32(KERNEL_CALL, int64_t k, int64_t n, int64_t type, int64_t k_split, int64_t has_bias,
                              int64_t out_type, int64_t x_space, int64_t out_space, int64_t over, int64_t grain) {
-  switch (type) {
-    case kF32: LinearGated<kF32, false>(GATED_ARGS); break;
-    case kF16: LinearGated<kF16, false>(GATED_ARGS); break;
-    case kBF16: LinearGated<kBF16, false>(GATED_ARGS); break;
-    case kQ4_0: LinearGated<kQ4_0, false>(GATED_ARGS); break;
-    case kQ4_1: LinearGated<kQ4_1, false>(GATED_ARGS); break;
-    case kQ5_0: LinearGated<kQ5_0, false>(GATED_ARGS); break;
-    case kQ5_1: LinearGated<kQ5_1, false>(GATED_ARGS); break;
-    default: LinearGated<kQ8_0, false>(GATED_ARGS); break;
-  }
+#define CASE(T) \
+  case T: LinearGated<T, false>(GATED_ARGS); break;
+  switch (TileType(type)) { WEIGHT_TYPES(CASE) }
+#undef CASE
 }
 #undef GATED_ARGS
 

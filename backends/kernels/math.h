@@ -69,23 +69,29 @@ INLINE A8 A8Row(const uint8_t* row, int64_t k) {
   return {reinterpret_cast<const int8_t*>(row), d, d + k / 32, reinterpret_cast<const int32_t*>(d + 2 * (k / 32))};
 }
 
-// Block `block` of an a8 row of k elements from 32 values. The largest magnitude is found among bits, where a NaN is
-// above all: so d isn't finite when one of the values isn't, and codes and sum are then any.
-INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
+// Codes of 32 values, and their largest magnitude, 0 where it is flushed. It is found among bits, where a NaN is above
+// all: so it isn't finite when one of the values isn't, and the codes are then any.
+INLINE float BlockCodes(F32x16 lo, F32x16 hi, I32x16& a, I32x16& b) {
   constexpr int32_t kFlushBits = 0x17800000;  // of 2^-80
   const int32_t bits = MaxIntLane(MaxInt(AbsBits(lo), AbsBits(hi)));
   const float max = FloatOfBits(bits > kFlushBits ? bits : 0);
-  const float d = max * 0x1.020408p-7f;
   const float inverse = max > 0 ? 127.0f / max : 0.0f;
-  const I32x16 a = ToInt(Mul(lo, Splat(inverse))), b = ToInt(Mul(hi, Splat(inverse)));
+  a = ToInt(Mul(lo, Splat(inverse)));
+  b = ToInt(Mul(hi, Splat(inverse)));
+  return max;
+}
+
+// Block `block` of an a8 row of k elements from 32 values.
+INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
+  I32x16 a, b;
+  const float d = BlockCodes(lo, hi, a, b) * 0x1.020408p-7f;
   const int32_t first = SumInt(a), sum = first + SumInt(b);
   StoreCodes(reinterpret_cast<int8_t*>(row) + 32 * block, a, b);
   float* scales = reinterpret_cast<float*>(row + k);
   scales[block] = d;
   scales[k / 32 + block] = d * static_cast<float>(sum);
-  int16_t* sums = reinterpret_cast<int16_t*>(scales + 2 * (k / 32)) + 2 * block;
-  sums[0] = static_cast<int16_t>(sum);
-  sums[1] = static_cast<int16_t>(first);
+  reinterpret_cast<uint32_t*>(scales + 2 * (k / 32))[block] =
+      (static_cast<uint32_t>(sum) & 0xffff) | static_cast<uint32_t>(first) << 16;
 }
 
 }  // namespace KERNELS_NAMESPACE

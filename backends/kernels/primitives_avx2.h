@@ -75,11 +75,16 @@ INLINE F32x16 AsFloat(I32x16 x) { return {_mm256_castsi256_ps(x.a), _mm256_casts
 INLINE I32x16 AddInt(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 INLINE I32x16 SubInt(I32x16 x, I32x16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
 INLINE I32x16 MaxInt(I32x16 x, I32x16 y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+INLINE I32x16 MulInt(I32x16 x, I32x16 y) { return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)}; }
 INLINE I32x16 TimesLow16(I32x16 x, int c) {
   const __m256i low = _mm256_set1_epi32(c & 0xffff);
   return {_mm256_madd_epi16(x.a, low), _mm256_madd_epi16(x.b, low)};
 }
 INLINE I32x16 SplatInt(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+INLINE I32x16 WidenSigned(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
 INLINE I32x16 LoadInt(const uint32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
@@ -91,6 +96,22 @@ INLINE void StoreInt(int32_t* p, I32x16 v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), v.b);
 }
+INLINE __m128i LoadBytes16(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+INLINE I32x16 WidenBytes(const uint8_t* p) {
+  const __m128i bytes = LoadBytes16(p);
+  return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
+INLINE I32x16 WidenHalves(const uint8_t* p) {
+  return {_mm256_cvtepu16_epi32(LoadBytes16(p)), _mm256_cvtepu16_epi32(LoadBytes16(p + 16))};
+}
+INLINE I32x16 PairsOfBytes(const uint8_t* p) {
+  return {_mm256_cvtepi8_epi16(LoadBytes16(p)), _mm256_cvtepi8_epi16(LoadBytes16(p + 16))};
+}
+INLINE I32x16 HalfOf(I32x16 x, int which) {
+  if (which == 0) x = {_mm256_slli_epi32(x.a, 16), _mm256_slli_epi32(x.b, 16)};
+  return {_mm256_srai_epi32(x.a, 16), _mm256_srai_epi32(x.b, 16)};
+}
+INLINE I32x16 MulPairs(I32x16 x, I32x16 y) { return {_mm256_madd_epi16(x.a, y.a), _mm256_madd_epi16(x.b, y.b)}; }
 INLINE I32x16 And(I32x16 x, int32_t mask) {
   return {_mm256_and_si256(x.a, _mm256_set1_epi32(mask)), _mm256_and_si256(x.b, _mm256_set1_epi32(mask))};
 }
@@ -142,20 +163,17 @@ INLINE void StoreBytes(uint8_t* p, Codes v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), v.b);
 }
-INLINE Codes LowNibbles(Codes v) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(v.a, mask), _mm256_and_si256(v.b, mask)};
+INLINE __m256i FieldOf(__m256i v, int shift, int mask) {
+  const __m256i moved = shift < 0 ? _mm256_slli_epi16(v, -shift) : _mm256_srli_epi16(v, shift);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask)));
 }
-INLINE Codes HighNibbles(Codes v) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(_mm256_srli_epi16(v.a, 4), mask), _mm256_and_si256(_mm256_srli_epi16(v.b, 4), mask)};
-}
-INLINE __m256i FifthBitOf(__m256i bits, int g) {
-  const __m256i moved = g < 4 ? _mm256_slli_epi16(bits, 4 - g) : _mm256_srli_epi16(bits, g - 4);
-  return _mm256_and_si256(moved, _mm256_set1_epi8(16));
-}
-INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
-  return {_mm256_or_si256(v.a, FifthBitOf(bits.a, g)), _mm256_or_si256(v.b, FifthBitOf(bits.b, g))};
+INLINE Codes FieldOf(Codes v, int shift, int mask) { return {FieldOf(v.a, shift, mask), FieldOf(v.b, shift, mask)}; }
+INLINE Codes OrCodes(Codes x, Codes y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+template <uint64_t kFirst, uint64_t kLast>
+INLINE Codes Lookup(Codes index) {
+  const __m256i table = _mm256_set_epi64x(static_cast<int64_t>(kLast), static_cast<int64_t>(kFirst),
+                                          static_cast<int64_t>(kLast), static_cast<int64_t>(kFirst));
+  return {_mm256_shuffle_epi8(table, index.a), _mm256_shuffle_epi8(table, index.b)};
 }
 INLINE Codes FlipSigns(Codes v) {
   const __m256i sign = _mm256_set1_epi8(-128);
@@ -197,6 +215,15 @@ INLINE void DotNext(Dot& dot, Codes w, const int8_t* a) {
 INLINE I32x16 DotSum(Dot dot) {
   const __m256i one = _mm256_set1_epi16(1);
   return {_mm256_madd_epi16(dot.a, one), _mm256_madd_epi16(dot.b, one)};
+}
+INLINE __m256i TwiceOf(__m256i pair, int which) {  // one i16 in both halves
+  const __m256i low = _mm256_and_si256(pair, _mm256_set1_epi32(0xffff)),
+                high = _mm256_andnot_si256(_mm256_set1_epi32(0xffff), pair);
+  return which == 0 ? _mm256_or_si256(low, _mm256_slli_epi32(pair, 16))
+                    : _mm256_or_si256(high, _mm256_srli_epi32(pair, 16));
+}
+INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
+  return {_mm256_madd_epi16(dot.a, TwiceOf(pair.a, which)), _mm256_madd_epi16(dot.b, TwiceOf(pair.b, which))};
 }
 INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   const __m256i v = Broadcast4(a), one = _mm256_set1_epi16(1);

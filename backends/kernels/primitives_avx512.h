@@ -57,11 +57,25 @@ INLINE F32x16 AsFloat(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
 INLINE I32x16 AddInt(I32x16 x, I32x16 y) { return {_mm512_add_epi32(x.v, y.v)}; }
 INLINE I32x16 SubInt(I32x16 x, I32x16 y) { return {_mm512_sub_epi32(x.v, y.v)}; }
 INLINE I32x16 MaxInt(I32x16 x, I32x16 y) { return {_mm512_max_epi32(x.v, y.v)}; }
+INLINE I32x16 MulInt(I32x16 x, I32x16 y) { return {_mm512_mullo_epi32(x.v, y.v)}; }
 INLINE I32x16 TimesLow16(I32x16 x, int c) { return {_mm512_madd_epi16(x.v, _mm512_set1_epi32(c & 0xffff))}; }
 INLINE I32x16 SplatInt(int32_t x) { return {_mm512_set1_epi32(x)}; }
+INLINE I32x16 WidenSigned(const uint8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
 INLINE I32x16 LoadInt(const uint32_t* p) { return {_mm512_loadu_si512(p)}; }
 INLINE I32x16 LoadIntPart(const int32_t* p, int64_t n) { return {_mm512_maskz_loadu_epi32(LanesBelow(n), p)}; }
 INLINE void StoreInt(int32_t* p, I32x16 v) { _mm512_storeu_si512(p, v.v); }
+INLINE I32x16 WidenBytes(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+INLINE __m256i LoadBytes32(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+INLINE I32x16 WidenHalves(const uint8_t* p) { return {_mm512_cvtepu16_epi32(LoadBytes32(p))}; }
+INLINE I32x16 PairsOfBytes(const uint8_t* p) { return {_mm512_cvtepi8_epi16(LoadBytes32(p))}; }
+INLINE I32x16 HalfOf(I32x16 x, int which) {
+  return {_mm512_srai_epi32(which == 0 ? _mm512_slli_epi32(x.v, 16) : x.v, 16)};
+}
+INLINE I32x16 MulPairs(I32x16 x, I32x16 y) { return {_mm512_madd_epi16(x.v, y.v)}; }
 INLINE I32x16 And(I32x16 x, int32_t mask) { return {_mm512_and_si512(x.v, _mm512_set1_epi32(mask))}; }
 INLINE I32x16 ShiftLeft(I32x16 x, int n) { return {_mm512_slli_epi32(x.v, static_cast<unsigned>(n))}; }
 INLINE I32x16 ShiftRight(I32x16 x, int n) { return {_mm512_srli_epi32(x.v, static_cast<unsigned>(n))}; }
@@ -101,12 +115,17 @@ INLINE void StoreCodes(int8_t* p, I32x16 lo, I32x16 hi) {
 
 INLINE Codes LoadCodes(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
 INLINE void StoreBytes(uint8_t* p, Codes v) { _mm512_storeu_si512(p, v.v); }
-INLINE Codes LowNibbles(Codes v) { return {_mm512_and_si512(v.v, _mm512_set1_epi8(15))}; }
-INLINE Codes HighNibbles(Codes v) { return {_mm512_and_si512(_mm512_srli_epi16(v.v, 4), _mm512_set1_epi8(15))}; }
-INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
-  const __m512i moved = g < 4 ? _mm512_slli_epi16(bits.v, static_cast<unsigned>(4 - g))
-                              : _mm512_srli_epi16(bits.v, static_cast<unsigned>(g - 4));
-  return {_mm512_or_si512(v.v, _mm512_and_si512(moved, _mm512_set1_epi8(16)))};
+INLINE Codes FieldOf(Codes v, int shift, int mask) {
+  const __m512i moved = shift < 0 ? _mm512_slli_epi16(v.v, static_cast<unsigned>(-shift))
+                                  : _mm512_srli_epi16(v.v, static_cast<unsigned>(shift));
+  return {_mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)))};
+}
+INLINE Codes OrCodes(Codes x, Codes y) { return {_mm512_or_si512(x.v, y.v)}; }
+template <uint64_t kFirst, uint64_t kLast>
+INLINE Codes Lookup(Codes index) {
+  const __m512i table = _mm512_set4_epi64(static_cast<int64_t>(kLast), static_cast<int64_t>(kFirst),
+                                          static_cast<int64_t>(kLast), static_cast<int64_t>(kFirst));
+  return {_mm512_shuffle_epi8(table, index.v)};
 }
 INLINE Codes FlipSigns(Codes v) { return {_mm512_xor_si512(v.v, _mm512_set1_epi8(-128))}; }
 INLINE I32x16 CodeOf(Codes v, int i) { return And(ShiftRight({v.v}, 8 * i), 255); }
@@ -134,6 +153,12 @@ INLINE void DotNext(Dot& dot, Codes w, const int8_t* a) {
                : "v"(w.v), "m"(*reinterpret_cast<const FourCodes*>(a)));
 }
 INLINE I32x16 DotSum(Dot dot) { return {_mm512_madd_epi16(dot.v, _mm512_set1_epi16(1))}; }
+INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
+  const __m512i kept = which == 0 ? _mm512_and_si512(pair.v, _mm512_set1_epi32(0xffff))
+                                  : _mm512_andnot_si512(_mm512_set1_epi32(0xffff), pair.v);
+  const __m512i moved = which == 0 ? _mm512_slli_epi32(pair.v, 16) : _mm512_srli_epi32(pair.v, 16);
+  return {_mm512_madd_epi16(dot.v, _mm512_or_si512(kept, moved))};
+}
 INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
   const __m512i v = Broadcast4(a);
   const __m512i signed_a = _mm512_mask_sub_epi8(v, _mm512_movepi8_mask(w.v), _mm512_setzero_si512(), v);

@@ -141,11 +141,17 @@ INLINE I32x16 SubInt(I32x16 x, I32x16 y) {
 INLINE I32x16 MaxInt(I32x16 x, I32x16 y) {
   return IntLanes([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
 }
+INLINE I32x16 MulInt(I32x16 x, I32x16 y) {
+  return IntLanes([&](int i) { return x.v[i] * y.v[i]; });
+}
 INLINE I32x16 TimesLow16(I32x16 x, int c) {  // the low 16 bits of a lane, with their sign, times c (16 bits)
   return IntLanes([&](int i) { return static_cast<int16_t>(x.v[i]) * c; });
 }
 INLINE I32x16 SplatInt(int32_t x) {
   return IntLanes([=](int) { return x; });
+}
+INLINE I32x16 WidenSigned(const uint8_t* p) {  // bytes with a sign
+  return IntLanes([=](int i) { return static_cast<int8_t>(p[i]); });
 }
 INLINE I32x16 LoadInt(const uint32_t* p) {
   return IntLanes([=](int i) { return static_cast<int32_t>(p[i]); });
@@ -155,6 +161,25 @@ INLINE I32x16 LoadIntPart(const int32_t* p, int64_t n) {  // as LoadPart
 }
 INLINE void StoreInt(int32_t* p, I32x16 v) {
   for (int i = 0; i < 16; ++i) p[i] = v.v[i];
+}
+INLINE I32x16 WidenBytes(const uint8_t* p) {
+  return IntLanes([=](int i) { return p[i]; });
+}
+INLINE I32x16 WidenHalves(const uint8_t* p) {  // of 16 bits
+  return IntLanes([=](int i) { return p[2 * i] | p[2 * i + 1] << 8; });
+}
+// Pairs of i16 in a lane, the first in the low half: from pairs of i8, one of the two, and the sum of the products.
+INLINE I32x16 PairsOfBytes(const uint8_t* p) {
+  return IntLanes(
+      [=](int i) { return (static_cast<int8_t>(p[2 * i]) & 0xffff) | static_cast<int8_t>(p[2 * i + 1]) * 65536; });
+}
+INLINE I32x16 HalfOf(I32x16 x, int which) {
+  return IntLanes([&](int i) { return static_cast<int32_t>(static_cast<int16_t>(x.v[i] >> 16 * which)); });
+}
+INLINE I32x16 MulPairs(I32x16 x, I32x16 y) {
+  return IntLanes([&](int i) {
+    return static_cast<int16_t>(x.v[i]) * static_cast<int16_t>(y.v[i]) + (x.v[i] >> 16) * (y.v[i] >> 16);
+  });
 }
 INLINE I32x16 And(I32x16 x, int32_t mask) {
   return IntLanes([&](int i) { return x.v[i] & mask; });
@@ -209,18 +234,26 @@ INLINE Codes LoadCodes(const uint8_t* p) {
 INLINE void StoreBytes(uint8_t* p, Codes v) {
   for (int i = 0; i < 64; ++i) p[i] = v.v[i];
 }
-INLINE Codes LowNibbles(Codes v) {
-  for (int i = 0; i < 64; ++i) v.v[i] &= 15;
+// Bits of every byte: moved down by `shift` (up, where it is negative), and those of `mask` kept. -8 < shift < 8.
+INLINE Codes FieldOf(Codes v, int shift, int mask) {
+  for (int i = 0; i < 64; ++i) {
+    const int moved = shift < 0 ? v.v[i] << -shift : v.v[i] >> shift;
+    v.v[i] = static_cast<uint8_t>(moved & mask);
+  }
   return v;
 }
-INLINE Codes HighNibbles(Codes v) {
-  for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] >> 4);
-  return v;
+INLINE Codes OrCodes(Codes x, Codes y) {
+  for (int i = 0; i < 64; ++i) x.v[i] |= y.v[i];
+  return x;
 }
-// Each code gets bit g of the same byte of `bits` as its bit 4.
-INLINE Codes OrFifthBits(Codes v, Codes bits, int g) {
-  for (int i = 0; i < 64; ++i) v.v[i] = static_cast<uint8_t>(v.v[i] | (bits.v[i] >> g & 1u) << 4);
-  return v;
+// The byte that each index (0..15) chooses of 16, the first in the lowest bits of kFirst.
+template <uint64_t kFirst, uint64_t kLast>
+INLINE Codes Lookup(Codes index) {
+  for (int i = 0; i < 64; ++i) {
+    const uint64_t eight = index.v[i] < 8 ? kFirst : kLast;
+    index.v[i] = static_cast<uint8_t>(eight >> 8 * (index.v[i] % 8));
+  }
+  return index;
 }
 // Signed codes to unsigned ones, 128 more.
 INLINE Codes FlipSigns(Codes v) {
@@ -252,6 +285,11 @@ INLINE void FmaTwoInOrder(F32x16& acc0, F32x16& acc1, const float* x, F32x16 y0,
 INLINE void InOrder() {}  // what stands behind it isn't moved in front of it
 INLINE I32x16 DotSum(Dot dot) {
   return IntLanes([&](int i) { return dot.v[i]; });
+}
+// Without VNNI: the sum times one of a pair of i16 in each lane.
+INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
+  const I32x16 scale = HalfOf(pair, which);
+  return IntLanes([&](int i) { return dot.v[i] * scale.v[i]; });
 }
 // Without VNNI: the same with signed codes, -128 too.
 INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {

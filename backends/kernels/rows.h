@@ -1,4 +1,4 @@
-// Kernels over rows of activations: embed, norms, quantize, round, add, gated, last_rows.
+// Kernels over rows of activations: norms, quantize, round, add, gated, last_rows.
 #pragma once
 #include "backends/kernels/math.h"
 
@@ -23,112 +23,6 @@ INLINE void ForColumns(Range column, F f) {
 }
 INLINE F32x16 LoadColumns(const float* p, int64_t n) { return n == 16 ? Load(p) : LoadPart(p, n); }
 INLINE void StoreColumns(float* p, F32x16 v, int64_t n) { n == 16 ? Store(p, v) : StorePart(p, v, n); }
-
-// Element k of a block of a rows-layout table.
-template <Type T>
-INLINE float BlockElement(const uint8_t* block, int k) {
-  uint16_t d, m = 0;
-  __builtin_memcpy(&d, block, 2);
-  const float scale = HalfToFloat(d);
-  if constexpr (T == kQ8_0) return scale * static_cast<float>(static_cast<int8_t>(block[2 + k]));
-  constexpr bool kMin = T == kQ4_1 || T == kQ5_1, kFifth = T == kQ5_0 || T == kQ5_1;
-  if (kMin) __builtin_memcpy(&m, block + 2, 2);
-  const uint8_t* nibbles = block + (kMin ? 4 : 2) + (kFifth ? 4 : 0);
-  int32_t code = k < 16 ? nibbles[k] & 15 : nibbles[k - 16] >> 4;
-  if (kFifth) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, nibbles - 4, 4);
-    code |= static_cast<int32_t>(bits >> k & 1u) << 4;
-  }
-  if (kMin) return scale * static_cast<float>(code) + HalfToFloat(m);
-  return scale * static_cast<float>(code - (kFifth ? 16 : 8));
-}
-// Element k of row r of a step of a tile.
-template <Type T>
-INLINE float TileElement(const uint8_t* step, int64_t r, int k) {
-  uint16_t d, m = 0;
-  __builtin_memcpy(&d, step + 2 * r, 2);
-  const float scale = HalfToFloat(d);
-  if constexpr (T == kQ8_0)
-    return scale * static_cast<float>(static_cast<int8_t>(step[32 + 64 * (k / 4) + 4 * r + k % 4]));
-  constexpr bool kMin = T == kQ4_1 || T == kQ5_1, kFifth = T == kQ5_0 || T == kQ5_1;
-  const uint8_t* p = step + 32;
-  if (kMin) {
-    __builtin_memcpy(&m, p + 2 * r, 2);
-    p += 32;
-  }
-  int32_t fifth = 0;
-  if (kFifth) {
-    fifth = (p[4 * r + k % 4] >> (k / 4) & 1) << 4;
-    p += 64;
-  }
-  const int byte = p[64 * (k / 8) + 4 * r + k % 4];
-  const int32_t code = ((k & 4) != 0 ? byte >> 4 : byte & 15) | fifth;
-  if (kMin) return scale * static_cast<float>(code) + HalfToFloat(m);
-  return scale * static_cast<float>(code - (kFifth ? 16 : 8));
-}
-
-INLINE float FloatElement(const uint8_t* p, Type type) {
-  float out;
-  uint16_t half;
-  switch (type) {
-    case kF32: __builtin_memcpy(&out, p, 4); return out;
-    case kF16: __builtin_memcpy(&half, p, 2); return HalfToFloat(half);
-    default: __builtin_memcpy(&half, p, 2); return FloatOfBits(static_cast<int64_t>(half) << 16);
-  }
-}
-
-template <Type T>
-INLINE void EmbedRow(const uint8_t* table, int64_t token, int64_t dim, int64_t layout, float* out, Range column) {
-  if constexpr (T == kF32 || T == kF16 || T == kBF16) {
-    constexpr int64_t kBytes = T == kF32 ? 4 : 2, kStep = T == kF32 ? 1 : 2;
-    if (layout == kTiles16) {
-      const uint8_t* tile = table + token / 16 * ((dim + kStep - 1) / kStep * 64);
-      const int64_t lane = token % 16 * 4;
-#pragma clang loop unroll(disable)
-      for (int64_t k = column.begin; k < column.end; ++k)
-        out[k] = FloatElement(tile + k / kStep * 64 + lane + k % kStep * kBytes, T);
-    } else {
-      const uint8_t* row = table + token * dim * kBytes;
-#pragma clang loop unroll(disable)
-      for (int64_t k = column.begin; k < column.end; ++k) out[k] = FloatElement(row + k * kBytes, T);
-    }
-  } else {
-    constexpr int64_t kRowBlock = T == kQ4_0 ? 18 : T == kQ4_1 ? 20 : T == kQ5_0 ? 22 : T == kQ5_1 ? 24 : 34;
-    const int64_t blocks = dim / 32;
-    const uint8_t* base =
-        layout == kTiles16 ? table + token / 16 * (blocks * 16 * kRowBlock) : table + token * blocks * kRowBlock;
-#pragma clang loop unroll(disable)
-    for (int64_t k = column.begin; k < column.end; ++k) {
-      const int in_block = static_cast<int>(k % 32);
-      out[k] = layout == kTiles16 ? TileElement<T>(base + k / 32 * (16 * kRowBlock), token % 16, in_block)
-                                  : BlockElement<T>(base + k / 32 * kRowBlock, in_block);
-    }
-  }
-}
-
-KERNEL void embed(KERNEL_CALL, int64_t dim, int64_t type, int64_t layout, int64_t out_space, int64_t over,
-                  int64_t grain) {
-  const uint8_t* table = At(c, thread, kWeights, rec[0]);
-  const int32_t* tokens = reinterpret_cast<const int32_t*>(At(c, thread, kTokens, rec[1]));
-  float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[2]));
-  const Box box = ShareBox(rows, dim, over, grain, thread, threads);
-#pragma clang loop unroll(disable)
-  for (int64_t s = box.row.begin; s < box.row.end; ++s) {
-    const int64_t token = tokens[s];
-    float* row = out + s * dim;
-    switch (type) {
-      case kF32: EmbedRow<kF32>(table, token, dim, layout, row, box.column); break;
-      case kF16: EmbedRow<kF16>(table, token, dim, layout, row, box.column); break;
-      case kBF16: EmbedRow<kBF16>(table, token, dim, layout, row, box.column); break;
-      case kQ4_0: EmbedRow<kQ4_0>(table, token, dim, layout, row, box.column); break;
-      case kQ4_1: EmbedRow<kQ4_1>(table, token, dim, layout, row, box.column); break;
-      case kQ5_0: EmbedRow<kQ5_0>(table, token, dim, layout, row, box.column); break;
-      case kQ5_1: EmbedRow<kQ5_1>(table, token, dim, layout, row, box.column); break;
-      default: EmbedRow<kQ8_0>(table, token, dim, layout, row, box.column); break;
-    }
-  }
-}
 
 INLINE void NormRow(const float* x, const float* gain, int64_t dim, float eps, float* out) {
   const F32x16 scale = Splat(RowScale(x, dim, eps));

@@ -12,7 +12,8 @@ constexpr bool kIsFloat = T == kF32 || T == kF16 || T == kBF16;
 // K elements per step of a tile, and bytes per step.
 template <Type T>
 INLINE constexpr int64_t StepK() {
-  return T == kF32 ? 1 : kIsFloat<T> ? 2 : 32;
+  if constexpr (kIsFloat<T>) return T == kF32 ? 1 : 2;
+  return 32 * Block<T>::kBlocks;
 }
 template <Type T>
 INLINE constexpr int64_t StepBytes() {
@@ -25,17 +26,6 @@ INLINE constexpr int64_t StepBytes() {
 template <Type T>
 INLINE F32x16 InRowOrder(F32x16 v) {
   return T == kF16 ? FromPairOrder(v) : v;
-}
-
-// Dequantised weights k = 4g + i of a step of a block type. Products of an f16 and a code are exact, so one FMA rounds
-// as a product and a sum do.
-template <Type T>
-INLINE F32x16 Dequantize(const uint8_t* step, Codes w, int i) {
-  using B = Block<T>;
-  I32x16 code = B::kSigned ? SignedCodeOf(w, i) : CodeOf(w, i);
-  if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
-  if constexpr (B::kMin) return Fma(LoadHalfAt(step), ToFloat(code), LoadHalfAt(step + 32));
-  return Mul(LoadHalfAt(step), ToFloat(code));
 }
 
 INLINE void LoadPairs(const uint8_t* p, Type type, F32x16& even, F32x16& odd) {
@@ -74,25 +64,35 @@ INLINE F32x16 GemvFloat(const uint8_t* tile, const float* x, int64_t begin, int6
   }
 }
 
-// The same for N tiles of a block type, tile_bytes apart; begin and end are multiples of 32.
+// The same for N tiles of a block type, tile_bytes apart; begin and end are at steps.
 template <Type T, int N>
 INLINE void GemvBlocks(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
                        F32x16 (&acc)[N]) {
 #pragma clang loop unroll(full)
   for (int t = 0; t < N; ++t) acc[t] = Zero();
 #pragma clang loop unroll(disable)
-  for (int64_t k = begin; k < end; k += 32) {
-    const uint8_t* step = tile + k / 32 * StepBytes<T>();
+  for (int64_t step = begin / StepK<T>(); step < end / StepK<T>(); ++step) {
+    Head<T> head[N];
 #pragma clang loop unroll(full)
-    for (int t = 0; t < N; ++t) PrefetchStep(step + t * tile_bytes, StepBytes<T>());
+    for (int t = 0; t < N; ++t) head[t] = HeadOf<T>(tile + t * tile_bytes + step * StepBytes<T>());
+#pragma clang loop unroll(disable)
+    for (int64_t j = 0; j < Block<T>::kBlocks; ++j) {
+      const float* from = x + step * StepK<T>() + 32 * j;
+      Values values[N];
 #pragma clang loop unroll(full)
-    for (int g = 0; g < 8; ++g) {
+      for (int t = 0; t < N; ++t) {
+        PrefetchBlock<T>(head[t].step, j);
+        values[t] = ValuesOf<T>(head[t], j);
+      }
 #pragma clang loop unroll(full)
-      for (int i = 0; i < 4; ++i) {
+      for (int g = 0; g < 8; ++g) {
 #pragma clang loop unroll(full)
-        for (int t = 0; t < N; ++t) {
-          const uint8_t* own = step + t * tile_bytes;
-          acc[t] = Fma(Splat(x[k + 4 * g + i]), Dequantize<T>(own, CodesOf<T>(HeadOf<T>(own), 0, g), i), acc[t]);
+        for (int i = 0; i < 4; ++i) {
+#pragma clang loop unroll(full)
+          for (int t = 0; t < N; ++t) {
+            const F32x16 w = Dequantize<T>(values[t], CodesOf<T>(head[t], j, g), g, i);
+            acc[t] = Fma(Splat(from[4 * g + i]), w, acc[t]);
+          }
         }
       }
     }
@@ -108,6 +108,23 @@ INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int
     for (int t = 0; t < N; ++t) acc[t] = GemvFloat<T>(tile + t * tile_bytes, x, begin, end);
   } else {
     GemvBlocks<T, N>(tile, tile_bytes, x, begin, end, acc);
+  }
+}
+
+// A step's values: k's 16 at out + k * stride.
+template <Type T>
+INLINE void UnpackStep(const uint8_t* step, float* out, int64_t stride) {
+  const Head<T> head = HeadOf<T>(step);
+#pragma clang loop unroll(disable)
+  for (int64_t j = 0; j < Block<T>::kBlocks; ++j) {
+    PrefetchBlock<T>(step, j);
+    const Values values = ValuesOf<T>(head, j);
+#pragma clang loop unroll(full)
+    for (int g = 0; g < 8; ++g) {
+      const Codes w = CodesOf<T>(head, j, g);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) Store(out + (32 * j + 4 * g + i) * stride, Dequantize<T>(values, w, g, i));
+    }
   }
 }
 
@@ -135,14 +152,7 @@ INLINE void UnpackF32(const uint8_t* steps, int64_t count, PanelF32& panel) {
     }
   } else {
 #pragma clang loop unroll(disable)
-    for (int64_t k = 0; k < count; k += 32) {
-      const uint8_t* step = steps + k / 32 * StepBytes<T>();
-      PrefetchStep(step, StepBytes<T>());
-      ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes w) {
-#pragma clang loop unroll(full)
-        for (int i = 0; i < 4; ++i) Store(panel.w + 16 * (k + 4 * g + i), Dequantize<T>(step, w, i));
-      });
-    }
+    for (int64_t k = 0; k < count; k += StepK<T>(), steps += StepBytes<T>()) UnpackStep<T>(steps, panel.w + 16 * k, 16);
   }
 }
 

@@ -37,8 +37,13 @@ constexpr uint32_t kManyRows = 64;  // fewer are priced as one row
 constexpr double kSame = 0.03;
 
 const Rates& RatesOf(const DnnlStep& product) {
+  // Types that aren't listed are priced as q4_1: how codes are unpacked matters less than which backend does it.
+  const bool listed = std::any_of(std::begin(kRates), std::end(kRates), [&](const Rates& rates) {
+    return rates.compute == DnnlCompute::Blocks && static_cast<uint32_t>(rates.weights) == product.w_type;
+  });
+  const uint32_t w_type = listed ? product.w_type : static_cast<uint32_t>(DType::Q4_1);
   for (const Rates& rates : kRates) {
-    const bool type = rates.compute != DnnlCompute::Blocks || static_cast<uint32_t>(rates.weights) == product.w_type;
+    const bool type = rates.compute != DnnlCompute::Blocks || static_cast<uint32_t>(rates.weights) == w_type;
     if (rates.compute == product.compute && type) return rates;
   }
   LLMC_CHECK(false, "no rates for a product");

@@ -1,10 +1,28 @@
 // The bytes of a row of a8 activations: K codes, then K/32 each of d, s = d * f32(sum of codes), and two i16 sums: of
 // all the codes, and of the first 16 (blocks with scales for 16 codes need both).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "ir/math.h"
+
 namespace llmc::ops {
+
+// `quantize` of 32 values: codes, and the largest magnitude (0 where it is flushed; not finite where a value isn't, and
+// codes are then any in -127..127).
+inline float QuantizeCodes(const float* x, int8_t* codes) {
+  uint32_t bits = 0;  // of the largest magnitude: they order as the values do, infinity above, NaNs above that
+  for (int k = 0; k < 32; ++k) bits = std::max(bits, math::ToBits(x[k]) & 0x7fffffffU);
+  const float largest = bits > math::ToBits(math::kQuantizeFlush) ? math::FromBits(bits) : 0.0F;
+  const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+  // |x * inverse| <= 127.5 for finite x; what is beyond comes from an element that isn't finite and gives code 0.
+  for (int k = 0; k < 32; ++k) {
+    const float scaled = x[k] * inverse;
+    codes[k] = static_cast<int8_t>(scaled < 127.5F && scaled > -127.5F ? math::Rint(scaled) : 0.0F);
+  }
+  return largest;
+}
 
 struct ActivationRow {
   int8_t* codes;

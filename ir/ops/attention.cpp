@@ -41,8 +41,9 @@ void CheckAttention(const InferContext& c) {
   const Type& v = c.operand(2);
   for (size_t i : {size_t{1}, size_t{2}}) {
     const Type& t = c.operand(i);
-    if (t.state < 0 || t.dims.size() != 3 || (t.dtype != DType::F16 && t.dtype != DType::F32)) {
-      c.Fail("C2", Describe(c, i) + ", must be a state's value [C, Hkv, D] of f16 or f32");
+    if (t.state < 0 || !IsCacheType(t)) {
+      c.Fail("C2",
+             Describe(c, i) + ", must be a state's value [C, Hkv, D] of f16, f32, or q8_0 with D of whole blocks");
     }
     NeedConstant(c, t.dims[0], 1, "C2", "a cache's dim 0");
     NeedConstant(c, t.dims[1], 1, "C2", "a cache's dim 1");

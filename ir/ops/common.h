@@ -6,6 +6,7 @@
 
 #include "ir/math.h"
 #include "ir/op.h"
+#include "ir/ops/activations.h"
 #include "ir/round_up.h"
 
 namespace llmc::ops {
@@ -40,7 +41,13 @@ inline int64_t PositionOf(const Tensor& pos, int64_t s) {
   return by_row ? v : v + s;
 }
 
-// A cache [slots, heads, d] of f16 or f32 in any of its layouts.
+// What a state of keys or values [C, H, D] can be made of: f32, f16, or q8_0 where heads are whole blocks.
+inline bool IsCacheType(const Type& t) {
+  if (t.dims.size() != 3) return false;
+  return t.dtype == DType::F16 || t.dtype == DType::F32 || (t.dtype == DType::Q8_0 && t.dims[2].value % 32 == 0);
+}
+
+// A cache [slots, heads, d] in any of its layouts (ir/README.md, Layouts).
 class Cache {
  public:
   explicit Cache(const Tensor& t) : Cache(t, 0) {}
@@ -52,27 +59,57 @@ class Cache {
   int64_t heads() const { return heads_; }
   int64_t d() const { return d_; }
   float Get(int64_t slot, int64_t head, int64_t i) const {
+    if (dtype_ == DType::Q8_0) {
+      const Block block = BlockAt(slot, head, i / 32);
+      uint16_t d = 0;
+      std::memcpy(&d, block.d, sizeof d);
+      return math::HalfToFloat(d) * static_cast<float>(block.codes[i % 32 * block.stride]);
+    }
     const int64_t at = At(slot, head, i);
-    if (half_) return math::HalfToFloat(reinterpret_cast<const uint16_t*>(data_)[at]);
+    if (dtype_ == DType::F16) return math::HalfToFloat(reinterpret_cast<const uint16_t*>(data_)[at]);
     return reinterpret_cast<const float*>(data_)[at];
   }
-  void Set(int64_t slot, int64_t head, int64_t i, float value) {
-    const int64_t at = At(slot, head, i);
-    if (half_) {
-      reinterpret_cast<uint16_t*>(data_)[at] = math::FloatToHalf(value);
-    } else {
-      reinterpret_cast<float*>(data_)[at] = value;
+  // The d elements of one head.
+  void Set(int64_t slot, int64_t head, const float* x) {
+    for (int64_t i = 0; i < d_; ++i) {
+      if (dtype_ == DType::F16) {
+        reinterpret_cast<uint16_t*>(data_)[At(slot, head, i)] = math::FloatToHalf(x[i]);
+      } else if (dtype_ == DType::F32) {
+        reinterpret_cast<float*>(data_)[At(slot, head, i)] = x[i];
+      } else if (i % 32 == 0) {
+        const Block block = BlockAt(slot, head, i / 32);
+        int8_t codes[32];
+        const uint16_t d = math::FloatToHalf(QuantizeCodes(x + i, codes) * math::kInv127);
+        std::memcpy(block.d, &d, sizeof d);
+        for (int k = 0; k < 32; ++k) block.codes[k * block.stride] = codes[k];
+      }
     }
   }
 
  private:
   Cache(const Tensor& t, int64_t base)
       : data_(t.data + base),
-        half_(t.type.dtype == DType::F16),
+        dtype_(t.type.dtype),
         layout_(t.type.layout),
         slots_(DimOf(t, 0)),
         heads_(DimOf(t, 1)),
         d_(DimOf(t, 2)) {}
+  // A block of q8_0: its d, and its codes, `stride` bytes apart.
+  struct Block {
+    std::byte* d;
+    int8_t* codes;
+    int64_t stride;
+  };
+  Block BlockAt(int64_t slot, int64_t head, int64_t block) const {
+    if (layout_ == Layout::Keys16) {
+      const int64_t tile = (head * ((slots_ + 15) / 16) + slot / 16) * (d_ / 32) + block;
+      std::byte* at = data_ + tile * 16 * 34;
+      return {at + 2 * (slot % 16), reinterpret_cast<int8_t*>(at + 32 + slot % 16), 16};
+    }
+    const int64_t row = layout_ == Layout::Heads ? head * slots_ + slot : slot * heads_ + head;
+    std::byte* at = data_ + (row * (d_ / 32) + block) * 34;
+    return {at, reinterpret_cast<int8_t*>(at + 2), 1};
+  }
   int64_t At(int64_t slot, int64_t head, int64_t i) const {
     switch (layout_) {
       case Layout::Keys16: return ((head * ((slots_ + 15) / 16) + slot / 16) * d_ + i) * 16 + slot % 16;
@@ -81,7 +118,7 @@ class Cache {
     }
   }
   std::byte* data_;
-  bool half_;
+  DType dtype_;
   Layout layout_;
   int64_t slots_, heads_, d_;
 };

@@ -47,22 +47,14 @@ std::vector<Type> InferQuantize(const InferContext& c) {
   return {Type{DType::A8, c.operand(0).dims, Layout::Rows, -1}};
 }
 
-// One block of 32. |x * inverse| <= 127.5 for finite x; what is beyond comes from an element that isn't finite, of
-// which d tells, and gives code 0.
 void QuantizeBlock(const float* x, const ActivationRow& out, int64_t block) {
-  uint32_t bits = 0;  // of the largest magnitude: they order as the values do, infinity above, NaNs above that
-  for (int k = 0; k < 32; ++k) bits = std::max(bits, math::ToBits(x[k]) & 0x7fffffffU);
-  const float largest = bits > math::ToBits(math::kQuantizeFlush) ? math::FromBits(bits) : 0.0F;
-  const float d = largest * math::kInv127;
-  const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+  int8_t* codes = out.codes + block * 32;
+  const float d = QuantizeCodes(x, codes) * math::kInv127;
   int32_t sum = 0;
   int32_t first = 0;
   for (int k = 0; k < 32; ++k) {
-    const float scaled = x[k] * inverse;
-    const auto code = static_cast<int32_t>(std::fabs(scaled) < 127.5F ? math::Rint(scaled) : 0.0F);
-    out.codes[block * 32 + k] = static_cast<int8_t>(code);
-    sum += code;
-    if (k < 16) first += code;
+    sum += codes[k];
+    if (k < 16) first += codes[k];
   }
   out.d[block] = d;
   out.s[block] = d * static_cast<float>(sum);

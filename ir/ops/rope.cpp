@@ -53,8 +53,8 @@ void EvalRope(const EvalContext& c) {
 
 std::vector<Type> InferKvAppend(const InferContext& c) {
   const Type& state = c.operand(0);
-  if (state.state < 0 || state.dims.size() != 3 || (state.dtype != DType::F16 && state.dtype != DType::F32)) {
-    c.Fail("C1", Describe(c, 0) + ", must be a state [C, H, D] of f16 or f32");
+  if (state.state < 0 || !IsCacheType(state)) {
+    c.Fail("C1", Describe(c, 0) + ", must be a state [C, H, D] of f16, f32, or q8_0 with D of whole blocks");
   }
   const int64_t slots = NeedConstant(c, state.dims[0], 1, "C1", "the state's dim 0");
   NeedRows(c, 1, DType::F32, 3, "C2", "f32[S, H, D]");
@@ -76,8 +76,7 @@ void EvalKvAppend(const EvalContext& c) {
     Cache cache(c, c.results[0], s);
     const int64_t slot = PositionOf(c.operands[2], s) % cache.slots();
     for (int64_t h = 0; h < cache.heads(); ++h) {
-      const float* row = x.as<float>() + (s * cache.heads() + h) * cache.d();
-      for (int64_t i = 0; i < cache.d(); ++i) cache.Set(slot, h, i, row[i]);
+      cache.Set(slot, h, x.as<float>() + (s * cache.heads() + h) * cache.d());
     }
   }
 }

@@ -1,5 +1,6 @@
 // Dots of blocks of 32 codes as a batch of products with k = 32. f32 is exact too: no partial sum passes 32 * 128 * 128
-// < 2^24. What differs is speed: with VNNI the int8 matmul is two to three times as fast.
+// < 2^24, nor do codes times the integer scales of 16 pass it. What differs is speed: with VNNI the int8 matmul is two
+// to three times as fast.
 #include "runtime/onednn/blocks.h"
 
 #include "runtime/onednn/slices.h"
@@ -24,7 +25,9 @@ class BlockShare {
     codes_ = reinterpret_cast<float*>(at);
     w_ = at += sizes.x;
     d_ = reinterpret_cast<float*>(at += sizes.w);
-    m_ = reinterpret_cast<float*>(at + sizes.scales / 2);
+    const uint64_t scales = sizes.scales / DnnlScaleArrays(step_);
+    m_ = reinterpret_cast<float*>(at + scales);
+    mins_ = DnnlScaleArrays(step_) > 2 ? reinterpret_cast<int32_t*>(at + 2 * scales) : nullptr;
     dots_ = at += sizes.scales;
     sums_[0] = reinterpret_cast<float*>(at += sizes.dots);
     sums_[1] = reinterpret_cast<float*>(at + sizes.sums / 2);
@@ -63,7 +66,7 @@ class BlockShare {
     } else {
       UnpackCodes(step_.w_type, w, factor.tile_stride, tiles, step_.k, reinterpret_cast<float*>(w_));
     }
-    const bool has_min = UnpackScales(step_.w_type, w, factor.tile_stride, tiles, step_.k, d_, m_);
+    const BlockMinima minima = UnpackScales(step_.w_type, w, factor.tile_stride, tiles, step_.k, d_, m_, mins_);
     const Matmul& matmul = width == SliceColumns(step_) ? *factor.full : *factor.last;
     if (!call_ || call_->matmul() != &matmul) call_.emplace(matmul, static_cast<int64_t>(rows_), dnnl_scratchpad_);
     const uint64_t together = static_cast<uint64_t>(matmul.shape().batch), element = ints_ ? 1 : sizeof(float);
@@ -71,7 +74,7 @@ class BlockShare {
       const uint8_t* x = ints_ ? x_ : reinterpret_cast<const uint8_t*>(codes_);
       call_->Run(stream_, x + b * kPlanBlock * element, w_ + b * kPlanBlock * stride * element, nullptr, dots_);
       AddBlocks({dots_, ints_, static_cast<uint64_t>(matmul.shape().batch_stride), b, together, rows_, stride, x_,
-                 step_.k, d_, has_min ? m_ : nullptr, sums});
+                 step_.k, minima, d_, m_, mins_, sums});
     }
   }
 
@@ -87,7 +90,8 @@ class BlockShare {
   float* codes_;        // of x, unless ints_
   uint8_t *w_, *dots_;  // codes of the slice, f32 or i8; dots, f32 or i32
   float *d_, *m_;       // scales of the slice
-  float* sums_[2];      // gated: gate's, up's
+  int32_t* mins_;
+  float* sums_[2];  // gated: gate's, up's
   std::optional<MatmulCall> call_;
 };
 

@@ -41,7 +41,7 @@ const NativeKernel kKernels[] = {
 };
 
 // Rows of k that are unpacked from one tile after another: what they fill stays in the first-level cache until its
-// lines are whole. A multiple of 32.
+// lines are whole, or one step. A multiple of 32.
 constexpr uint64_t kChunkK = 64;
 
 // A tile's columns for each k in [begin, end) to out + k * stride; begin is a multiple of 32.
@@ -61,14 +61,8 @@ INLINE void UnpackTile(const uint8_t* tile, int64_t begin, int64_t k_end, float*
       if (k + 1 < k_end) Store(out + (k + 1) * stride, InRowOrder<T>(odd));
     }
   } else {
-    for (int64_t k = begin; k < k_end; k += 32) {
-      const uint8_t* step = tile + k / 32 * StepBytes<T>();
-      PrefetchStep(step, StepBytes<T>());
-      ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes w) {
-#pragma clang loop unroll(full)
-        for (int i = 0; i < 4; ++i) Store(out + (k + 4 * g + i) * stride, Dequantize<T>(step, w, i));
-      });
-    }
+    for (int64_t k = begin; k < k_end; k += StepK<T>())
+      UnpackStep<T>(tile + k / StepK<T>() * StepBytes<T>(), out + k * stride, stride);
   }
 }
 
@@ -94,12 +88,12 @@ template <Type T>
 struct TypeTag {};
 template <class F>
 void ForBlockType(uint32_t type, F f) {
-  switch (type) {
-    case kQ4_0: return f(TypeTag<kQ4_0>());
-    case kQ4_1: return f(TypeTag<kQ4_1>());
-    case kQ5_0: return f(TypeTag<kQ5_0>());
-    case kQ5_1: return f(TypeTag<kQ5_1>());
-    default: return f(TypeTag<kQ8_0>());
+  switch (TileType(type)) {
+#define CASE(T) \
+  case T: return f(TypeTag<T>());
+    BLOCK_TYPES(CASE)
+#undef CASE
+    default: return;  // no block type: plans are checked
   }
 }
 template <class F>
@@ -112,11 +106,12 @@ void ForType(uint32_t type, F f) {
   }
 }
 
-// f(tile, first k, last k + 1), tiles inside chunks of k.
-template <class F>
+// f(tile, first k, last k + 1), tiles inside chunks of k, which are whole steps of the type.
+template <Type T, class F>
 INLINE void ForChunks(uint64_t tiles, uint64_t k, F f) {
-  for (uint64_t begin = 0; begin < k; begin += kChunkK) {
-    for (uint64_t t = 0; t < tiles; ++t) f(t, begin, k - begin < kChunkK ? k : begin + kChunkK);
+  constexpr uint64_t kStep = static_cast<uint64_t>(StepK<T>()), kChunk = kStep > kChunkK ? kStep : kChunkK;
+  for (uint64_t begin = 0; begin < k; begin += kChunk) {
+    for (uint64_t t = 0; t < tiles; ++t) f(t, begin, k - begin < kChunk ? k : begin + kChunk);
   }
 }
 
@@ -132,19 +127,26 @@ void UnpackCodesOf(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64
   ForBlockType(type, [&]<Type T>(TypeTag<T>) {
     using B = Block<T>;
     const uint64_t stride = 16 * tiles;
-    ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
-      for (uint64_t first = begin; first < end; first += 32) {
-        const uint8_t* step = w + t * tile_stride + first / 32 * B::kBytes;
-        PrefetchStep(step, B::kBytes);
-        Out* rows = out + 16 * t + first * stride;
-        ForCodes<T>(HeadOf<T>(step), 0, [&](int g, Codes codes) {
+    ForChunks<T>(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+      for (uint64_t first = begin; first < end; first += static_cast<uint64_t>(StepK<T>())) {
+        const uint8_t* step = w + t * tile_stride + first / static_cast<uint64_t>(StepK<T>()) * B::kBytes;
+        const Head<T> head = HeadOf<T>(step);
+        for (int64_t j = 0; j < B::kBlocks; ++j) {
+          PrefetchBlock<T>(step, j);
+          const I32x16 pair = HalfScalesOf<T>(head, j);
+          Out* rows = out + 16 * t + (first + 32 * static_cast<uint64_t>(j)) * stride;
 #pragma clang loop unroll(full)
-          for (int i = 0; i < 4; ++i) {
-            I32x16 code = B::kSigned ? SignedCodeOf(codes, i) : CodeOf(codes, i);
-            if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
-            StoreCodes(rows + static_cast<uint64_t>(4 * g + i) * stride, code);
+          for (int g = 0; g < 8; ++g) {
+            const Codes codes = CodesOf<T>(head, j, g);
+#pragma clang loop unroll(full)
+            for (int i = 0; i < 4; ++i) {
+              I32x16 code = B::kSigned ? SignedCodeOf(codes, i) : CodeOf(codes, i);
+              if constexpr (B::kOffset != 0) code = SubInt(code, SplatInt(B::kOffset));
+              if constexpr (B::kHalves) code = MulInt(code, HalfOf(pair, g / 4));
+              StoreCodes(rows + static_cast<uint64_t>(4 * g + i) * stride, code);
+            }
           }
-        });
+        }
       }
     });
   });
@@ -160,7 +162,7 @@ uint8_t* PlaceOf(const LlmcContext* c, uint32_t thread, uint32_t space, uint64_t
 
 void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out) {
   ForType(type, [&]<Type T>(TypeTag<T>) {
-    ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+    ForChunks<T>(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
       UnpackTile<T>(w + t * tile_stride, static_cast<int64_t>(begin), static_cast<int64_t>(end), out + 16 * t,
                     static_cast<int64_t>(16 * tiles));
     });
@@ -168,7 +170,7 @@ void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t t
 }
 
 void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, uint16_t* out) {
-  ForChunks(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
+  ForChunks<kBF16>(tiles, k, [&](uint64_t t, uint64_t begin, uint64_t end) {
     const uint8_t* tile = w + t * tile_stride;
     for (uint64_t i = begin; i < end; i += 2) {
       Prefetch(tile + 32 * i + kPrefetchAhead);
@@ -187,20 +189,30 @@ void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t
   UnpackCodesOf(type, w, tile_stride, tiles, k, out);
 }
 
-bool UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
-                  float* m) {
-  bool has_min = false;
+BlockMinima UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
+                         float* m, int32_t* mins) {
+  BlockMinima minima = BlockMinima::None;
   ForBlockType(type, [&]<Type T>(TypeTag<T>) {
-    has_min = Block<T>::kMin;
+    using B = Block<T>;
+    minima = B::kHalfMins ? BlockMinima::Halves : B::kMin ? BlockMinima::One : BlockMinima::None;
     for (uint64_t t = 0; t < tiles; ++t, w += tile_stride) {
       for (uint64_t b = 0; b < k / 32; ++b) {
-        const uint8_t* step = w + b * Block<T>::kBytes;
-        Store(d + 16 * (b * tiles + t), LoadHalfAt(step));
-        if constexpr (Block<T>::kMin) Store(m + 16 * (b * tiles + t), LoadHalfAt(step + 32));
+        const Head<T> head = HeadOf<T>(w + b / B::kBlocks * B::kBytes);
+        const int64_t j = static_cast<int64_t>(b % B::kBlocks);
+        const uint64_t at = 16 * (b * tiles + t);
+        Store(d + at, ScaleOf<T>(head, j));
+        if constexpr (B::kMin || B::kHalfMins) Store(m + at, MinimumOf<T>(head, j));
+        if constexpr (B::kHalfMins) StoreInt(mins + at, HalfMinsOf<T>(head, j));
       }
     }
   });
-  return has_min;
+  return minima;
+}
+
+bool CodesFitBytes(uint32_t type) {
+  bool fit = false;
+  ForBlockType(type, [&]<Type T>(TypeTag<T>) { fit = !Block<T>::kHalves; });
+  return fit;
 }
 
 uint64_t A8Stride(uint64_t k) { return static_cast<uint64_t>(A8RowBytes(static_cast<int64_t>(k))); }
@@ -217,7 +229,7 @@ void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out) {
 }
 
 // R rows from row `r` on.
-template <bool kInts, bool kMin, int R>
+template <bool kInts, BlockMinima kMinima, int R>
 INLINE void AddRows(const BlockSums& s, uint64_t r) {
   A8 x[R];
   for (int i = 0; i < R; ++i)
@@ -233,7 +245,14 @@ INLINE void AddRows(const BlockSums& s, uint64_t r) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < R; ++i) {
         const uint64_t at = n * s.batch_stride + (r + static_cast<uint64_t>(i)) * s.width + c;
-        if constexpr (kMin) v[i] = Fma(Load(s.m + scale), Splat(x[i].s[b]), v[i]);
+        if constexpr (kMinima == BlockMinima::One) v[i] = Fma(Load(s.m + scale), Splat(x[i].s[b]), v[i]);
+        if constexpr (kMinima == BlockMinima::Halves) {
+          // Sums of the first and of the last 16 codes, as the minima are pairs.
+          const int32_t word = x[i].sums[b], first = word >> 16, last = static_cast<int16_t>(word & 0xffff) - first;
+          const I32x16 mins = LoadInt(reinterpret_cast<const uint32_t*>(s.mins) + scale);
+          const I32x16 sum = MulPairs(mins, SplatInt((first & 0xffff) | last * 65536));
+          v[i] = Fma(Mul(Load(s.m + scale), Splat(x[i].d[b])), ToFloat(sum), v[i]);
+        }
         const F32x16 dot = kInts ? ToFloat(LoadInt(static_cast<const uint32_t*>(s.dots) + at))
                                  : Load(static_cast<const float*>(s.dots) + at);
         v[i] = Fma(Mul(d, Splat(x[i].d[b])), dot, v[i]);
@@ -243,16 +262,21 @@ INLINE void AddRows(const BlockSums& s, uint64_t r) {
     for (int i = 0; i < R; ++i) Store(sums + static_cast<uint64_t>(i) * s.width, v[i]);
   }
 }
-template <bool kInts, bool kMin>
+template <bool kInts, BlockMinima kMinima>
 static void AddBlocksOf(const BlockSums& s) {
   uint64_t r = 0;
-  for (; r + 4 <= s.rows; r += 4) AddRows<kInts, kMin, 4>(s, r);
-  for (; r < s.rows; ++r) AddRows<kInts, kMin, 1>(s, r);
+  for (; r + 4 <= s.rows; r += 4) AddRows<kInts, kMinima, 4>(s, r);
+  for (; r < s.rows; ++r) AddRows<kInts, kMinima, 1>(s, r);
 }
-void AddBlocks(const BlockSums& s) {
-  if (s.ints) return s.m != nullptr ? AddBlocksOf<true, true>(s) : AddBlocksOf<true, false>(s);
-  s.m != nullptr ? AddBlocksOf<false, true>(s) : AddBlocksOf<false, false>(s);
+template <bool kInts>
+static void AddBlocksBy(const BlockSums& s) {
+  switch (s.minima) {
+    case BlockMinima::None: return AddBlocksOf<kInts, BlockMinima::None>(s);
+    case BlockMinima::One: return AddBlocksOf<kInts, BlockMinima::One>(s);
+    case BlockMinima::Halves: return AddBlocksOf<kInts, BlockMinima::Halves>(s);
+  }
 }
+void AddBlocks(const BlockSums& s) { s.ints ? AddBlocksBy<true>(s) : AddBlocksBy<false>(s); }
 
 void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const float* residual, uint64_t rows,
                 uint64_t width, uint64_t out_stride, float* out) {

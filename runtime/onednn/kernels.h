@@ -30,12 +30,16 @@ void UnpackF32(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t t
 // The same for bf16 weights, bits as they are.
 void UnpackBf16(const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, uint16_t* out);
 
-// The same for the codes of a block type, signed (w = d * code, or d * code + m): as f32, or as bytes.
+// The same for the codes of a block type, signed and times the integer scale of their 16 where the type has those: as
+// f32, or as bytes if CodesFitBytes.
 void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* out);
 void UnpackCodes(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, int8_t* out);
-// And for its scales: d and m f32[k / 32, 16 * tiles]. False when the type has no minimum; m is then not written.
-bool UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
-                  float* m);
+bool CodesFitBytes(uint32_t type);
+// And for its scales: d f32[k / 32, 16 * tiles], and where the type has a minimum m likewise; q2_k's m is multiplied by
+// integers of 16 codes: mins, pairs of i16. What the type doesn't have is not written.
+enum class BlockMinima : uint8_t { None, One, Halves };
+BlockMinima UnpackScales(uint32_t type, const uint8_t* w, uint64_t tile_stride, uint64_t tiles, uint64_t k, float* d,
+                         float* m, int32_t* mins);
 
 uint64_t A8Stride(uint64_t k);  // bytes of a row of a8; its codes come first
 // Codes of x a8[rows, k] to out f32[rows, k].
@@ -43,7 +47,7 @@ void WidenA8(const uint8_t* x, uint64_t rows, uint64_t k, float* out);
 
 // sums f32[rows, width] go on over the blocks first .. first + blocks - 1, from 0 when first is 0, in the order and
 // with the roundings of linear_a8. width: a multiple of 16, the stride of all rows; dots[blocks, rows, width], i32 or
-// f32, batch_stride numbers from block to block; d, m as UnpackScales gives them, m null for none; x: all of the a8
+// f32, batch_stride numbers from block to block; d, m, mins as UnpackScales gives them; x: all of the a8
 // rows.
 struct BlockSums {
   const void* dots;
@@ -51,7 +55,9 @@ struct BlockSums {
   uint64_t batch_stride, first, blocks, rows, width;
   const uint8_t* x;
   uint64_t k;
+  BlockMinima minima;
   const float *d, *m;
+  const int32_t* mins;
   float* sums;
 };
 void AddBlocks(const BlockSums& s);

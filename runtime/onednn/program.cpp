@@ -150,7 +150,7 @@ Product Program::MakeProduct(const DnnlStep& step) {
     first_column += n;
   }
   // Of one row the int8 matmul takes twice the time of the f32 one.
-  if (step.compute == DnnlCompute::Blocks && !step.one_row) {
+  if (step.compute == DnnlCompute::Blocks && !step.one_row && CodesFitBytes(step.w_type)) {
     product.factors = Factors::I8;
     if (MakeMatmuls(product)) return product;
     product.factors = Factors::F32;

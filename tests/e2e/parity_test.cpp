@@ -115,6 +115,13 @@ std::vector<Case> Cases() {
     add(std::string(type) + "_q8", [&](TinyModel& m) { m.weights = type, m.activations = "q8", m.tied = true; });
     add(std::string(type) + "_f32", [&](TinyModel& m) { m.weights = type; });
   }
+  for (const char* type : {"q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0"}) {
+    add(std::string(type) + "_q8", [&](TinyModel& m) {
+      m.weights = type, m.activations = "q8", m.d = 256, m.head_dim = 64, m.ff = 256, m.layers = 1, m.tied = true;
+    });
+  }
+  add("cache_q8_0", [](TinyModel& m) { m.kv_type = "q8_0", m.weights = "q4_0", m.activations = "q8"; }, true);
+  add("cache_q8_0_window", [](TinyModel& m) { m.kv_type = "q8_0", m.window = 7, m.context = 200, m.chunk = 8; });
   add("bias_interleaved", [](TinyModel& m) { m.qkv_bias = true, m.interleaved = true; });
   add("qk_norm", [](TinyModel& m) { m.qk_norm = true, m.weights = "q8_0", m.activations = "q8"; });
   add("window", [](TinyModel& m) { m.window = 7, m.context = 200, m.chunk = 8; }, true);

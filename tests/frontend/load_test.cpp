@@ -2,14 +2,20 @@
 // and HF alike, options, and what is refused.
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "frontend/frontend.h"
+#include "frontend/json.h"
+#include "frontend/quantize_mix.h"
 #include "ir/blocks.h"
 #include "ir/interpreter.h"
+#include "ir/options.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/frontend/support.h"
@@ -331,6 +337,112 @@ TEST(Load, Quantize) {
   ASSERT_EQ(loader.warnings.size(), 2U);
   EXPECT_EQ(loader.warnings[0].kind, DiagKind::ConstraintViolated);
   EXPECT_NE(loader.warnings[0].message.find("rows of 40 elements"), std::string::npos);
+}
+
+// Rows of 64: 256 doesn't divide them, and llmc says what it takes.
+TEST(Load, QuantizeTakesStandIns) {
+  TempDir dir;
+  std::string config = TinyConfig("llama");
+  for (auto [from, to] : {std::pair{"\"hidden_size\": 16", "\"hidden_size\": 64"},
+                          {"\"intermediate_size\": 24", "\"intermediate_size\": 64"}}) {
+    config.replace(config.find(from), std::strlen(from), to);
+  }
+  Loader loader(dir.Write("m.json", config));
+  loader.options.weights = "random:1";
+  loader.options.quantize = "q4_k_m";
+  const std::string text = Print(loader.Load().module);
+  EXPECT_NE(text.find("wq_q5_0 : q5_0[64, 64] = quantize"), std::string::npos) << text;
+  EXPECT_NE(text.find("quantize = q4_k_m"), std::string::npos) << text;
+  ASSERT_FALSE(loader.warnings.empty());
+  EXPECT_EQ(loader.warnings[0].kind, DiagKind::PassRemark);
+  EXPECT_NE(loader.warnings[0].message.find("rows of 64 elements are not whole blocks of 256: "), std::string::npos);
+  EXPECT_NE(loader.warnings[0].message.find("matrices are q5_0, not q4_k"), std::string::npos);
+  loader.options.kv_type = "q8_0";  // heads are no whole blocks
+  EXPECT_THROW(loader.Load(), UsageError);
+  loader.options.kv_type = "f16";
+  loader.options.quantize = "q4_2";
+  EXPECT_THROW(loader.Load(), UsageError);
+}
+
+// llama.cpp's quantiser's choices (tools/golden/mixtures.py), tensor by tensor.
+TEST(Load, MixturesAreThoseOfLlamaCpp) {
+  const std::string path = std::string(LLMC_SOURCE_DIR) + "/tests/data/mixtures.json";
+  const std::map<std::string, std::string, std::less<>> bases = {
+      {"attn_q", "wq"},       {"attn_k", "wk"},        {"attn_v", "wv"},
+      {"attn_output", "wo"},  {"ffn_gate", "w_gate"},  {"ffn_up", "w_up"},
+      {"ffn_down", "w_down"}, {"token_embd", "embed"}, {"output", "head"}};
+  size_t checked = 0;
+  for (const Json& c : ParseJson(test::ReadBytes(path), path).items()) {
+    const bool tied = c.Find("tied").AsBool();
+    for (const auto& [name, tensors] : c.Find("mixtures").members()) {
+      const Mixture* mixture = FindMixture(name);
+      ASSERT_NE(mixture, nullptr) << name;
+      for (const auto& [tensor, type] : tensors.members()) {
+        const bool layer = tensor.starts_with("blk.");
+        const std::string_view stem = tensor.substr(0, tensor.size() - std::strlen(".weight"));
+        MixedMatrix m{bases.find(layer ? stem.substr(stem.rfind('.') + 1) : stem)->second, -1, 16};
+        if (layer) m.layer = std::stoi(std::string(tensor.substr(4)));
+        m.query_group = c.Find("query_group").AsInt();
+        m.k = c.Find("k").AsInt();
+        m.is_head = m.base == "head" || (m.base == "embed" && tied);
+        const std::optional<DType> got = TypeInMixture(*mixture, m);
+        ASSERT_TRUE(got) << name << " " << tensor;
+        EXPECT_EQ(InfoOf(*got).text, type.AsString()) << name << " " << tensor << " k " << m.k;
+        ++checked;
+      }
+    }
+  }
+  EXPECT_EQ(checked, 18U * (2 * 113 + 114));
+  for (const std::string& name : OptionValues("quantize")) EXPECT_NE(FindMixture(name), nullptr) << name;
+  EXPECT_EQ(FindMixture("q4_k"), FindMixture("q4_k_m"));
+  EXPECT_EQ(FindMixture("q9_9"), nullptr);
+}
+
+// One adapter on a matrix of the tiny model: w + scale * alpha / r * (B A), and what is not done is refused.
+TEST(Load, LoraAdaptersAreMerged) {
+  TempDir dir;
+  WriteModel(dir, TinyConfig("llama"), TensorsFor(Describe(TinyConfig("llama"))));
+  Loader loader(dir.path());
+  const auto rows = [&](const char* name) {
+    const Model model = loader.Load();
+    std::vector<float> out(24 * 16);
+    ReadRows(model.module, *model.weights, model.module.FindGlobal(Name(0, name)), 0, 24,
+             reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  };
+  const std::vector<float> before = rows("w_up");
+  const std::string stem = "base_model.model.model.layers.0.mlp.up_proj.lora_";
+  std::vector<float> a(2 * 16);
+  std::vector<float> b(24 * 2);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = 0.125F * static_cast<float>(static_cast<int>(i % 7) - 3);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = 0.25F * static_cast<float>(static_cast<int>(i % 5) - 2);
+  const auto adapter = [&](const std::string& config, std::vector<test::StTensor> tensors) {
+    std::filesystem::create_directories(dir.path() + "/adapter");
+    dir.Write("adapter/adapter_config.json", config);
+    dir.Write("adapter/adapter_model.safetensors", test::SafetensorsFile(tensors));
+  };
+  const test::StTensor lora_a = test::F32Tensor(stem + "A.weight", {2, 16}, a);
+  const test::StTensor lora_b = test::F32Tensor(stem + "B.weight", {24, 2}, b);
+  const std::string config = R"({"peft_type": "LORA", "r": 2, "lora_alpha": 8, "bias": "none"})";
+  adapter(config, {lora_a, lora_b});
+  loader.options.lora = {dir.path() + "/adapter=0.5"};  // 0.5 * 8 / 2
+  const std::vector<float> after = rows("w_up_lora");
+  for (size_t n = 0; n < 24; ++n) {
+    for (size_t k = 0; k < 16; ++k) {
+      const float delta = b[2 * n] * a[k] + b[2 * n + 1] * a[16 + k];  // exact: multiples of 2^-5
+      EXPECT_EQ(after[n * 16 + k], before[n * 16 + k] + 2.0F * delta);
+    }
+  }
+  EXPECT_EQ(loader.Load().inputs.back().role, "lora-1-weights");
+  loader.options.lora = {dir.path() + "/adapter"};
+  adapter(R"({"peft_type": "LORA", "r": 2, "lora_alpha": 8, "use_dora": true})", {lora_a, lora_b});
+  ErrorOf(DiagKind::Unsupported, [&] { loader.Load(); });
+  adapter(R"({"peft_type": "LORA", "r": 3, "lora_alpha": 8})", {lora_a, lora_b});
+  ErrorOf(DiagKind::ShapeMismatch, [&] { loader.Load(); });
+  adapter(config, {lora_a});
+  ErrorOf(DiagKind::MissingTensor, [&] { loader.Load(); });
+  adapter(config, {lora_a, lora_b, test::F32Tensor("base_model.model.other.lora_A.weight", {1}, {0})});
+  ErrorOf(DiagKind::UnusedTensor, [&] { loader.Load(); });
 }
 
 // GGUF.

@@ -104,9 +104,29 @@ inline std::vector<std::string> AllFolders() {
   return names;
 }
 
-// A folder with config.json, or one with model.gguf.
+// A file that repeats rows, put together (tools/golden/make_kquants.py): u32 count, pairs of u32 offset and length, and
+// the bytes that they point into.
+inline std::string PutTogether(const std::string& rows) {
+  const auto number = [&](size_t i) {
+    uint32_t value = 0;
+    std::memcpy(&value, rows.data() + 4 * i, sizeof value);
+    return value;
+  };
+  const size_t count = number(0), start = 4 * (2 * count + 1);
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += rows.substr(start + number(2 * i + 1), number(2 * i + 2));
+  return out;
+}
+
+// A folder with config.json, or one with model.gguf, or model.rows, of which a file is made.
 inline std::string ModelIn(const std::string& folder) {
   std::string gguf = kData + folder + "/model.gguf";
+  if (const std::string rows = kData + folder + "/model.rows"; std::filesystem::exists(rows)) {
+    static const test::TempDir made;
+    const std::string file = std::filesystem::path(folder).filename().string() + ".gguf";
+    if (!std::filesystem::exists(made.path() + "/" + file)) return made.Write(file, PutTogether(test::ReadBytes(rows)));
+    return made.path() + "/" + file;
+  }
   return std::filesystem::exists(gguf) ? gguf : kData + folder;
 }
 

@@ -173,7 +173,9 @@ TEST(Layout, CacheLayouts) {
     ops::Cache cache(t.tensor());
     for (int slot = 0; slot < 20; ++slot) {
       for (int h = 0; h < 2; ++h) {
-        for (int d = 0; d < 3; ++d) cache.Set(slot, h, d, static_cast<float>(slot * 100 + h * 10 + d));
+        const auto first = static_cast<float>(slot * 100 + h * 10);
+        const float row[3] = {first, first + 1, first + 2};
+        cache.Set(slot, h, row);
       }
     }
     for (int slot = 0; slot < 20; ++slot) {
@@ -183,6 +185,37 @@ TEST(Layout, CacheLayouts) {
           if (layout == Layout::Heads) at = (h * 20 + slot) * 3 + d;
           if (layout == Layout::Keys16) at = ((h * 2 + slot / 16) * 3 + d) * 16 + slot % 16;
           EXPECT_EQ(t.f32()[at], static_cast<float>(slot * 100 + h * 10 + d));
+        }
+      }
+    }
+  }
+}
+
+// q8_0: blocks as the file has them by head, and 16 slots' d and codes side by side.
+TEST(Layout, CacheOfBlocks) {
+  for (const Layout layout : {Layout::Rows, Layout::Keys16, Layout::Heads}) {
+    test::Owned t = test::Make({DType::Q8_0, {Dim(20), Dim(2), Dim(64)}, layout, 0});
+    ops::Cache cache(t.tensor());
+    const auto value = [](int slot, int h, int i) {  // d = 2^(slot mod 4): codes are whole
+      const int code = i % 32 == 0 ? 127 : (slot * 31 + h * 7 + i * 5) % 255 - 127;
+      return static_cast<float>(code << (slot % 4));
+    };
+    for (int slot = 0; slot < 20; ++slot) {
+      for (int h = 0; h < 2; ++h) {
+        std::vector<float> row(64);
+        for (int i = 0; i < 64; ++i) row[static_cast<size_t>(i)] = value(slot, h, i);
+        cache.Set(slot, h, row.data());
+      }
+    }
+    for (int slot = 0; slot < 20; ++slot) {
+      for (int h = 0; h < 2; ++h) {
+        for (int i = 0; i < 64; ++i) {
+          ASSERT_EQ(cache.Get(slot, h, i), value(slot, h, i));
+          size_t at = static_cast<size_t>(((slot * 2 + h) * 2 + i / 32) * 34 + 2 + i % 32);
+          if (layout == Layout::Heads) at = static_cast<size_t>(((h * 20 + slot) * 2 + i / 32) * 34 + 2 + i % 32);
+          if (layout == Layout::Keys16)
+            at = static_cast<size_t>(((h * 2 + slot / 16) * 2 + i / 32) * 544 + 32 + i % 32 * 16 + slot % 16);
+          ASSERT_EQ(static_cast<int8_t>(t.bytes[at]) << (slot % 4), static_cast<int>(value(slot, h, i)));
         }
       }
     }

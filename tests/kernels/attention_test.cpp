@@ -68,6 +68,16 @@ void CheckAttention(const Case& c, uint32_t seed) {
     for (float& v : keys) v = Half(ToHalf(v));
     for (float& v : values) v = Half(ToHalf(v));
   }
+  const size_t blocks_bytes = Count((c.slots + 15) / 16 * 16) * row / 32 * 34;
+  std::vector<uint8_t> blocks[2] = {std::vector<uint8_t>(blocks_bytes, seed % 2 ? 0x7e : 0xff),
+                                    std::vector<uint8_t>(blocks_bytes, seed % 2 ? 0xff : 0x7c)};
+  for (int64_t p = 0; c.type == kQ8_0 && p < end; ++p) {  // in a ring the later position stays
+    for (int64_t b = 0; b < static_cast<int64_t>(row) / 32; ++b) {
+      const int64_t h = b / (c.dim / 32), at = p * static_cast<int64_t>(row) + 32 * b, in_head = b % (c.dim / 32);
+      PutCacheBlock(blocks[0], c.k_layout, c.slots, c.kv_heads, c.dim, p % c.slots, h, in_head, keys.data() + at);
+      PutCacheBlock(blocks[1], c.v_layout, c.slots, c.kv_heads, c.dim, p % c.slots, h, in_head, values.data() + at);
+    }
+  }
   const std::vector<float> q = RandomFloats(Count(c.rows * c.q_heads * c.dim), random, c.score_scale);
   const float scale = 0x1.715476p+0f / std::sqrt(static_cast<float>(c.dim));
   World world;
@@ -90,6 +100,8 @@ void CheckAttention(const Case& c, uint32_t seed) {
   for (int i = 0; i < 2; ++i) {
     if (c.type == kF32) {
       state[i] = world.Put(kStates, full[i]);
+    } else if (c.type == kQ8_0) {
+      state[i] = world.Put(kStates, blocks[i]);
     } else {
       std::vector<uint16_t> half;
       for (float v : full[i]) half.push_back(ToHalf(v));
@@ -222,6 +234,21 @@ TEST(Attention, TypesAndLayouts) {
         CheckAttention({175, 13, 6, 2, 20, 100, 30, type, k_layout, v_layout}, ++seed);
       }
     }
+  }
+}
+
+TEST(Attention, CachesOfBlocks) {
+  uint32_t seed = 450;
+  for (Layout k_layout : {kLayoutRows, kKeys16, kLayoutHeads}) {
+    for (Layout v_layout : {kLayoutRows, kLayoutHeads}) {
+      CheckAttention({75, 1, 6, 2, 32, 100, 0, kQ8_0, k_layout, v_layout}, ++seed);
+      CheckAttention({75, 13, 6, 2, 64, 100, 0, kQ8_0, k_layout, v_layout}, ++seed);
+    }
+  }
+  for (const auto& [pos, rows] : {std::pair<int64_t, int64_t>{0, 1}, {0, 33}, {63, 2}, {127, 1}, {300, 1}, {200, 20}}) {
+    CheckAttention({pos, rows, 9, 3, 64, 512, 0, kQ8_0}, ++seed);
+    CheckAttention({pos, rows, 4, 2, 32, 128, 70, kQ8_0}, ++seed);
+    CheckAttention({pos, rows, 2, 1, 32, 95, 70, kQ8_0}, ++seed);  // a ring of odd length
   }
 }
 

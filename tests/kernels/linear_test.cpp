@@ -142,8 +142,9 @@ void CheckGated(const Case& c, Type out_type, uint32_t seed) {
   call.Check(world, expected, Describe(c) + " gated out " + std::to_string(out_type));
 }
 
-constexpr Type kBlockTypes[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0};
-constexpr Type kAllTypes[] = {kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0};
+constexpr Type kBlockTypes[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kMXFP4};
+constexpr Type kAllTypes[] = {kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kMXFP4};
+constexpr Type kSuperTypes[] = {kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_XS, kTQ1_0, kTQ2_0};  // blocks of 256
 
 TEST(Linear, A8EveryTypeAndRowCount) {
   uint32_t seed = 1;
@@ -184,6 +185,23 @@ TEST(Linear, F32EveryTypeAndRowCount) {
       CheckLinear({type, false, rows, 96, {48}, false, false, 1, 1, Extreme::Scales}, ++seed);
     }
     CheckLinear({type, false, 200, 32, {17}}, ++seed);
+  }
+}
+
+TEST(Linear, BlocksOf256) {
+  uint32_t seed = 350;
+  for (Type type : kSuperTypes) {
+    for (bool a8 : {true, false}) {
+      for (int64_t rows : {1, 2, 3, 4, 6, 8, 13}) CheckLinear({type, a8, rows, 512, {20}}, ++seed);
+      for (int64_t rows : {1, 5}) {
+        CheckLinear({type, a8, rows, 1536, {16}, false, true, 2}, ++seed);
+        for (Extreme extreme : {Extreme::Codes, Extreme::Scales})
+          CheckLinear({type, a8, rows, 256, {16}, false, false, 1, 1, extreme}, ++seed);
+      }
+      CheckLinear({type, a8, 26, 256, {40, 20}, false, true}, ++seed);
+      CheckGated({type, a8, 3, 256, {32, 32}, true, true}, kF32, ++seed);
+      CheckGated({type, a8, 1, 512, {32, 32}, true, false, 2, 2}, kA8, ++seed);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // Scalar references, straight from the definitions of ir/README.md (Numerics), in plain C++ on rows layouts. They share
-// nothing with the kernels but the numbers of the enumerations.
+// nothing with the kernels but the numbers of the enumerations. What the bytes of blocks of 256 say is ir's (blocks.h).
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/kernels/kernel.h"
+#include "tests/kernels/blocks.h"
 
 namespace llmc::kernels_test {
 
@@ -44,6 +45,8 @@ inline float RoundToBf16(float x) {
 struct BlockType {
   bool is_block, min, fifth, eight;
   int bytes, offset;
+  int block = 32;
+  bool own = true;  // what its bytes say is known here
 };
 inline BlockType InfoOf(Type t) {
   switch (t) {
@@ -52,7 +55,10 @@ inline BlockType InfoOf(Type t) {
     case kernels::kQ5_0: return {true, false, true, false, 22, 16};
     case kernels::kQ5_1: return {true, true, true, false, 24, 0};
     case kernels::kQ8_0: return {true, false, false, true, 34, 0};
-    default: return {false, false, false, false, t == kernels::kF32 ? 4 : 2, 0};
+    case kernels::kF32: return {false, false, false, false, 4, 0, 1};
+    case kernels::kF16:
+    case kernels::kBF16: return {false, false, false, false, 2, 0, 1};
+    default: return {true, false, false, false, CodesOfBlock(t).bytes, 0, CodesOfBlock(t).codes, false};
   }
 }
 
@@ -63,6 +69,7 @@ struct Matrix {
   std::vector<float> values;         // dequantised [n, k]
   std::vector<int> codes;            // block types: signed codes [n, k] (minima: unsigned)
   std::vector<float> d, m;           // per block [n, k / 32]
+  std::vector<int> scale, min;       // integers of 16 codes [n, k / 16]; empty: 1 and 1
   std::vector<uint8_t> rows, tiles;  // layouts; one part
 };
 
@@ -120,7 +127,10 @@ inline std::vector<uint8_t> PackTiles(const Matrix& w) {
 enum class Extreme { None, Codes, Scales };  // all codes at an end of their range; scales zero, subnormal or large
 
 inline Matrix RandomMatrix(Type type, int64_t n, int64_t k, std::mt19937& random, Extreme extreme = Extreme::None) {
-  Matrix w{type, n, k, {}, {}, {}, {}, {}, {}};
+  Matrix w;
+  w.type = type;
+  w.n = n;
+  w.k = k;
   const BlockType info = InfoOf(type);
   std::normal_distribution<float> normal(0.0f, 1.0f);
   const auto number = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
@@ -136,6 +146,18 @@ inline Matrix RandomMatrix(Type type, int64_t n, int64_t k, std::mt19937& random
     }
     return ToHalf(0.02f * normal(random));
   };
+  if (!info.own) {
+    Blocks blocks = RandomBlocks(type, n, k, random, extreme == Extreme::Codes, extreme == Extreme::Scales, scale);
+    w.rows = std::move(blocks.rows);
+    w.tiles = std::move(blocks.tiles);
+    w.values = std::move(blocks.values);
+    w.codes = std::move(blocks.codes);
+    w.d = std::move(blocks.d);
+    w.m = std::move(blocks.m);
+    w.scale = std::move(blocks.scale);
+    w.min = std::move(blocks.min);
+    return w;
+  }
   for (int64_t r = 0; r < n; ++r) {
     if (!info.is_block) {
       for (int64_t i = 0; i < k; ++i) {
@@ -268,6 +290,24 @@ inline Quantized Quantize(const float* x, int64_t k) {
   return q;
 }
 
+// A block of 32 elements of a q8_0 cache [slots, heads, dim] into its bytes; x becomes what the cache holds.
+inline void PutCacheBlock(std::vector<uint8_t>& bytes, kernels::Layout layout, int64_t slots, int64_t heads,
+                          int64_t dim, int64_t slot, int64_t head, int64_t block, float* x) {
+  const Quantized q = Quantize(x, 32);
+  const uint16_t d = ToHalf(q.d[0]);
+  const bool keys = layout == kernels::kKeys16;
+  const int64_t row = keys                              ? head * ((slots + 15) / 16) + slot / 16
+                      : layout == kernels::kLayoutHeads ? head * slots + slot
+                                                        : slot * heads + head;
+  uint8_t* at = bytes.data() + (row * (dim / 32) + block) * (keys ? 544 : 34);
+  std::memcpy(keys ? at + 2 * (slot % 16) : at, &d, 2);
+  for (int64_t i = 0; i < 32; ++i) {
+    const int code = q.codes[static_cast<size_t>(i)];
+    at[keys ? 32 + 16 * i + slot % 16 : 2 + i] = static_cast<uint8_t>(code);
+    x[i] = Half(d) * static_cast<float>(code);
+  }
+}
+
 // Output `row` of a linear without bias.
 inline float LinearA8(const Quantized& x, const Matrix& w, int64_t row, int64_t k_split) {
   const int64_t blocks = w.k / 32, part = blocks / k_split;
@@ -275,11 +315,19 @@ inline float LinearA8(const Quantized& x, const Matrix& w, int64_t row, int64_t 
   for (int64_t s = 0; s < k_split; ++s) {
     float acc = 0;
     for (int64_t b = s * part; b < (s + 1) * part; ++b) {
-      int dot = 0;
-      for (int64_t i = 32 * b; i < 32 * b + 32; ++i)
-        dot += w.codes[static_cast<size_t>(row * w.k + i)] * x.codes[static_cast<size_t>(i)];
       const size_t at = static_cast<size_t>(row * blocks + b), block = static_cast<size_t>(b);
-      if (InfoOf(w.type).min) acc = std::fma(w.m[at], x.s[block], acc);
+      int dot = 0, mins = 0;
+      for (int64_t i = 32 * b; i < 32 * b + 32; ++i) {
+        const size_t half = 2 * at + static_cast<size_t>(i / 16 % 2);
+        const int a = x.codes[static_cast<size_t>(i)];
+        dot += (w.scale.empty() ? 1 : w.scale[half]) * w.codes[static_cast<size_t>(row * w.k + i)] * a;
+        mins += w.min.empty() ? 0 : w.min[half] * a;
+      }
+      if (w.type == kernels::kQ2_K) {
+        acc = std::fma(w.m[at] * x.d[block], static_cast<float>(mins), acc);
+      } else if (InfoOf(w.type).min || w.type == kernels::kQ4_K || w.type == kernels::kQ5_K) {
+        acc = std::fma(w.m[at], x.s[block], acc);
+      }
       const float scale = w.d[at] * x.d[block];
       acc = std::fma(scale, static_cast<float>(dot), acc);
     }

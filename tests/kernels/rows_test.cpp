@@ -10,11 +10,12 @@ size_t Count(int64_t n) { return static_cast<size_t>(n); }
 
 TEST(Rows, Embed) {
   std::mt19937 random(1);
-  for (Type type : {kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0}) {
+  for (Type type : {kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL,
+                    kIQ4_XS, kMXFP4, kTQ1_0, kTQ2_0}) {
     for (Layout layout : {kLayoutRows, kTiles16}) {
-      const bool block = InfoOf(type).is_block;
-      for (int64_t dim : {block ? 64 : 37, block ? 96 : 48}) {
-        const Matrix w = RandomMatrix(type, 43, dim, random, dim == 96 ? Extreme::Codes : Extreme::None);
+      const int64_t block = InfoOf(type).block;
+      for (int64_t dim : {block > 1 ? 2 * block : 37, block > 1 ? 3 * block : 48}) {
+        const Matrix w = RandomMatrix(type, 43, dim, random, dim == 3 * block ? Extreme::Codes : Extreme::None);
         const std::vector<int32_t> tokens = {42, 0, 15, 16, 42, 7};
         const int64_t rows = static_cast<int64_t>(tokens.size());
         World world;
@@ -345,7 +346,8 @@ TEST(Rows, KvAppend) {
   for (int64_t dim : {64, 20}) {
     for (int64_t slots : {64, 21}) {
       for (Layout layout : {kLayoutRows, kKeys16, kLayoutHeads}) {
-        for (Type type : {kF32, kF16}) {
+        for (Type type : {kF32, kF16, kQ8_0}) {
+          if (type == kQ8_0 && dim % 32 != 0) continue;
           const int64_t heads = 3, rows = 17;
           std::vector<float> x = RandomFloats(Count(rows * heads * dim), random);
           const float edges[] = {0x1p-24f, 0x1.8p-25f, 0x1p-25f, 65504.0f, -65519.0f, 0x1.004p0f, 0x1.00cp0f, -0.0f};
@@ -353,20 +355,29 @@ TEST(Rows, KvAppend) {
           World world;
           world.pos = 60;
           const size_t elements = Count((slots + 15) / 16 * 16 * heads * dim);
-          const Place at_x = world.Put(kShared, x), state = world.Reserve(kStates, elements * (type == kF32 ? 4 : 2));
+          const size_t bytes = type == kQ8_0 ? elements / 32 * 34 : elements * (type == kF32 ? 4 : 2);
+          const Place at_x = world.Put(kShared, x), state = world.Reserve(kStates, bytes);
           World expected = world;
           std::vector<float> full = world.Read<float>(state, type == kF32 ? elements : 0);
-          std::vector<uint16_t> half = world.Read<uint16_t>(state, type == kF32 ? 0 : elements);
+          std::vector<uint8_t> blocks = world.Read<uint8_t>(state, type == kQ8_0 ? bytes : 0);
+          std::vector<uint16_t> half = world.Read<uint16_t>(state, type == kF16 ? elements : 0);
           for (int64_t s = 0; s < rows; ++s) {
             for (int64_t h = 0; h < heads; ++h) {
-              for (int64_t d = 0; d < dim; ++d) {
+              for (int64_t b = 0; type == kQ8_0 && b < dim / 32; ++b) {
+                std::vector<float> in(x.begin() + (s * heads + h) * dim + 32 * b,
+                                      x.begin() + (s * heads + h) * dim + 32 * b + 32);
+                PutCacheBlock(blocks, layout, slots, heads, dim, (60 + s) % slots, h, b, in.data());
+              }
+              for (int64_t d = 0; type != kQ8_0 && d < dim; ++d) {
                 const float v = x[Count((s * heads + h) * dim + d)];
                 const size_t at = CacheAt(layout, slots, heads, dim, (60 + s) % slots, h, d);
                 type == kF32 ? void(full[at] = v) : void(half[at] = ToHalf(v));
               }
             }
           }
-          type == kF32 ? expected.Write(state, full) : expected.Write(state, half);
+          if (type == kF32) expected.Write(state, full);
+          if (type == kF16) expected.Write(state, half);
+          if (type == kQ8_0) expected.Write(state, blocks);
           Call call("kv_append", static_cast<uint32_t>(rows));
           call.Operand("x", at_x)
               .Operand("state", state)

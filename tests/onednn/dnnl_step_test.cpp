@@ -226,6 +226,18 @@ void Check(const Form& form) { ASSERT_NO_FATAL_FAILURE(Example(form).Check()); }
 
 constexpr Type kWeightTypes[] = {kernels::kF32,  kernels::kF16,  kernels::kBF16, kernels::kQ4_0,
                                  kernels::kQ4_1, kernels::kQ5_0, kernels::kQ5_1, kernels::kQ8_0};
+constexpr Type kOtherTypes[] = {kernels::kQ2_K,   kernels::kQ3_K,   kernels::kQ4_K,  kernels::kQ5_K,  kernels::kQ6_K,
+                                kernels::kIQ4_NL, kernels::kIQ4_XS, kernels::kMXFP4, kernels::kTQ1_0, kernels::kTQ2_0};
+
+TEST(DnnlStep, OtherBlockTypes) {
+  for (Type type : kOtherTypes) {
+    for (bool a8 : {false, true}) {
+      for (uint32_t rows : {1u, 17u}) {
+        ASSERT_NO_FATAL_FAILURE(Check({.type = type, .a8 = a8, .k = 512, .n = {74}, .slice_tiles = 3, .rows = rows}));
+      }
+    }
+  }
+}
 
 TEST(DnnlStep, EveryTypeOfWeights) {
   for (Type type : kWeightTypes) {

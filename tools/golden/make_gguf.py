@@ -139,13 +139,14 @@ def encode(values, kind):
     return data, quants.dequantize(data, kind).reshape(values.shape)
 
 
-def write_model(path, variant, cfg, matrix, embedding):
-    """Writes the GGUF file; returns transformers' tensors with the values that the file holds."""
+def write_model(path, variant, cfg, matrix, embedding, tensors=None):
+    """Writes the GGUF file (of `tensors`, else of the variant's own); returns transformers' tensors with the values that
+    the file holds."""
     writer = GGUFWriter(path, cfg["model_type"])
     add_metadata(writer, cfg)
     heads = {"attn_q": cfg["num_attention_heads"], "attn_k": cfg["num_key_value_heads"]}
     held = {}
-    for name, tensor in weights.tensors(variant, cfg).items():
+    for name, tensor in (tensors or weights.tensors(variant, cfg)).items():
         values = tensor.to(torch.float32).numpy()
         target, role = gguf_name(name)
         turn = heads[role] if cfg["model_type"] == "llama" and role in heads else 0
