@@ -51,9 +51,20 @@ struct NibbleFormat {
 
 // The integer part of v (towards zero) within [low, high]; NaN gives low.
 int Truncate(float v, int low, int high) {
-  if (!(v > static_cast<float>(low))) return low;
-  if (!(v < static_cast<float>(high))) return high;
-  return static_cast<int>(v);
+  const auto least = static_cast<float>(low);
+  const auto most = static_cast<float>(high);
+  const float above = v > least ? v : least;
+  return static_cast<int>(above < most ? above : most);
+}
+
+// The first element of largest magnitude, with its sign; NaNs aside.
+float Extreme(const float* x) {
+  float largest = 0;
+  for (int k = 0; k < kBlock; ++k) largest = std::fabs(x[k]) > largest ? std::fabs(x[k]) : largest;
+  for (int k = 0; k < kBlock; ++k) {
+    if (std::fabs(x[k]) == largest && largest > 0) return x[k];
+  }
+  return 0;
 }
 
 // Nearest integer, ties away from zero, within [-127, 127]; NaN gives 0.
@@ -84,11 +95,7 @@ void QuantizeNibbles(const NibbleFormat& format, const float* in, std::byte* blo
     bias = 0.5F;
     Store(block + 2, math::FloatToHalf(low));
   } else {
-    float extreme = 0;
-    for (int k = 0; k < kBlock; ++k) {
-      if (std::fabs(in[k]) > std::fabs(extreme)) extreme = in[k];
-    }
-    d = extreme / static_cast<float>(-format.offset());
+    d = Extreme(in) / static_cast<float>(-format.offset());
     bias = static_cast<float>(format.offset()) + 0.5F;
   }
   const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
