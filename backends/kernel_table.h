@@ -14,28 +14,36 @@ namespace llmc {
 
 // A row of kernels.def.
 struct KernelRow {
+  // Ops in a row; goes_on: and what follows of thens.def.
+  struct List {
+    std::vector<OpKind> ops;
+    bool goes_on = false;
+  };
   std::string_view name;
-  std::vector<std::vector<OpKind>> ops;  // what it computes: any of these lists
+  std::vector<List> lists;  // what it computes: any of them
   std::vector<std::string_view> words, constants;
   std::vector<Over> divisions;  // besides all and one
+  std::vector<std::string_view> open;
   bool HasConstant(std::string_view constant) const;
+  bool HasOp(OpKind kind) const;  // in one of its lists
 };
 const std::vector<KernelRow>& KernelRows();
 
 // Ops in a row that are to be one function, each reading its predecessor's results; views between them aren't listed.
 class KernelOps {
  public:
-  KernelOps(const Module& module, const Func& func, std::vector<const Op*> ops)
-      : module_(module), func_(func), ops_(std::move(ops)) {}
+  KernelOps(const Module& module, const Func& func, std::vector<const Op*> ops);
   const Module& module() const { return module_; }
   const Func& func() const { return func_; }
   const std::vector<const Op*>& ops() const { return ops_; }
   const Op& first() const { return *ops_.front(); }
   const Op& last() const { return *ops_.back(); }
 
-  // By the names of the ops' records, the first op that has such a name.
+  // Whether an operand is what one of the ops makes (through views).
+  bool IsInner(Operand operand) const;
+  // By its name in the ops' records, of the first op that has it from outside; "x": else the first op's first. Null:
+  // none has it.
   const Operand* FindOperand(std::string_view name) const;
-  std::optional<AttrValue> FindAttr(std::string_view name) const;  // or its default
   const Type& TypeOf(Operand operand) const { return llmc::TypeOf(module_, func_, operand); }
   const Type& Result(const Op& op, size_t i) const { return func_.values[static_cast<size_t>(op.results[i])].type; }
   const Type& Out() const { return Result(last(), last().results.size() - 1); }  // the last result
@@ -44,11 +52,13 @@ class KernelOps {
   const Module& module_;
   const Func& func_;
   std::vector<const Op*> ops_;
+  std::vector<ValueId> inner_;
 };
 
 // The kernel that computes the ops, or why none does.
 struct KernelChoice {
   const KernelRow* row = nullptr;
+  size_t head = 0;  // ops of the row's list; those behind it are steps of thens.def
   std::string why;
 };
 KernelChoice ChooseKernel(const KernelOps& ops);
@@ -59,8 +69,11 @@ std::string ProductObstacle(const KernelOps& ops);
 bool LlvmComputes(const Module& module, const Func& func, const std::vector<const Op*>& ops);
 bool OnednnComputes(const Module& module, const Func& func, const std::vector<const Op*>& ops);
 
-// The value of a constant that is a shape or comes from types or attributes; fails for a name that says nothing here.
-// Places and division (*_space, over, grain) are lowering's.
-int64_t ConstantOf(const KernelRow& row, const KernelOps& ops, std::string_view name);
+// What a word, or the NAME of a constant NAME_space, _type or _layout, stands for: an operand, or a result as a value
+// of the function. nullopt: the ops have none such.
+std::optional<Operand> PlaceFor(const KernelChoice& choice, const KernelOps& ops, std::string_view name);
+// The value of a constant that is a shape or comes from types, attributes or steps; fails for a name that says nothing
+// here. Places and division (NAME_space, over, grain) are lowering's.
+int64_t ConstantFor(const KernelChoice& choice, const KernelOps& ops, std::string_view name);
 
 }  // namespace llmc

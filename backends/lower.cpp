@@ -15,12 +15,11 @@
 namespace llmc {
 namespace {
 
-// Constants that differ between phases (where values live, how threads divide them), matrices (their columns) and
-// layers (whether attention quantises). Over many rows reading them from the record costs nothing, and one function
-// serves all: half the code of a model.
+// Over many rows these are read from the record, where values live and how threads divide them as well, so that one
+// function serves all phases, matrices and layers: half the code of a model.
 bool IsOpen(const KernelRow& row, std::string_view name) {
-  return name.ends_with("_space") || name == "over" || name == "grain" || name == "n0" || name == "n1" ||
-         name == "n2" || (name == "out_type" && row.HasConstant("kv_heads"));
+  return name.ends_with("_space") || name == "over" || name == "grain" ||
+         std::find(row.open.begin(), row.open.end(), name) != row.open.end();
 }
 
 class FuncLowering {
@@ -129,30 +128,17 @@ class FuncLowering {
             static_cast<uint64_t>(value.at->offset)};
   }
 
-  // What a word or NAME_space of a kernel names; nullopt: the ops have no such operand or result.
-  std::optional<PlanPlace> Find(const KernelOps& ops, std::string_view name) const {
-    if (const Operand* operand = ops.FindOperand(name)) return Locate(ops.first(), *operand);
-    const auto result = [&](const Op& op, size_t i) { return Locate(op, Operand::Local(op.results[i])); };
-    if (name == "out") return result(ops.last(), ops.last().results.size() - 1);
-    if (name.size() == 4 && name.starts_with("out")) {
-      const auto i = static_cast<size_t>(name[3] - '0');
-      return i < ops.last().results.size() ? std::optional(result(ops.last(), i)) : std::nullopt;
-    }
-    for (const Op* op : ops.ops()) {
-      const std::vector<std::string_view>& names = DefOf(op->kind).results;
-      for (size_t i = 0; i < names.size(); ++i) {
-        if (names[i] == name) return result(*op, i);
-      }
-    }
-    return std::nullopt;
+  std::optional<PlanPlace> Find(const KernelChoice& choice, const KernelOps& ops, std::string_view name) const {
+    const std::optional<Operand> operand = PlaceFor(choice, ops, name);
+    return operand ? std::optional(Locate(ops.first(), *operand)) : std::nullopt;
   }
 
-  int64_t ConstantFor(const KernelRow& row, const KernelOps& ops, std::string_view name) const {
+  int64_t ValueOf(const KernelChoice& choice, const KernelOps& ops, std::string_view constant) const {
     const Schedule& schedule = *ops.first().schedule;
-    if (name == "over") return static_cast<int64_t>(schedule.over);
-    if (name == "grain") return schedule.grain;
-    if (!name.ends_with("_space")) return ConstantOf(row, ops, name);
-    const std::optional<PlanPlace> place = Find(ops, name.substr(0, name.size() - 6));
+    if (constant == "over") return static_cast<int64_t>(schedule.over);
+    if (constant == "grain") return schedule.grain;
+    if (!constant.ends_with("_space")) return ConstantFor(choice, ops, constant);
+    const std::optional<PlanPlace> place = Find(choice, ops, constant.substr(0, constant.size() - 6));
     return static_cast<int64_t>(place ? place->space : PlanSpace::Shared);
   }
 
@@ -173,7 +159,7 @@ class FuncLowering {
 
   void Lower(const KernelOps& ops) {
     const Op& first = ops.first();
-    if (onednn_ && DefOf(first.kind).weight >= 0) return LowerProduct(ops);
+    if (onednn_ && IsWholeProduct(first)) return LowerProduct(ops);
     const KernelChoice choice = ChooseKernel(ops);
     if (choice.row == nullptr) NoKernel(first, choice.why);
     CheckDivision(*choice.row, ops);
@@ -181,11 +167,11 @@ class FuncLowering {
     call.kernel = choice.row->name;
     call.one_row = IsOneRow(first);
     for (const std::string_view word : choice.row->words) {
-      const std::optional<PlanPlace> place = Find(ops, word);
+      const std::optional<PlanPlace> place = Find(choice, ops, word);
       call.record.push_back(place ? place->offset : 0);
     }
     for (const std::string_view name : choice.row->constants) {
-      const int64_t value = ConstantFor(*choice.row, ops, name);
+      const int64_t value = ValueOf(choice, ops, name);
       const bool open = !onednn_ && !call.one_row && IsOpen(*choice.row, name);
       if (open) call.record.push_back(static_cast<uint64_t>(value));
       call.constants.push_back(open ? std::nullopt : std::optional(value));
@@ -210,7 +196,7 @@ class FuncLowering {
     IsOneRow(op);
     const Op* behind = ops.ops().size() > 1 ? ops.ops()[1] : nullptr;
     const bool pair = behind != nullptr && DefOf(behind->kind).takes_pair;
-    DnnlStep step = ProductOf(module_, func_, op, pair);
+    DnnlStep step = ProductOf(module_, func_, op, pair ? behind : nullptr);
     if (step.compute == DnnlCompute::Blocks && std::get<int64_t>(AttrOf(op, "k_split")) != 1)
       NoKernel(op, "k_split other than 1 of a8 activations");
     const Schedule& schedule = *op.schedule;

@@ -1,7 +1,7 @@
 // Arithmetic that the interpreter and the kernels share, so that both give the same bits: constants, reductions, exp2,
-// silu and half floats. Freestanding: no library, no libm. Every written operation is one rounding; contraction must be
-// off (-ffp-contract=off), every fma is explicit. ir/README.md, section Numerics, is the definition; a change here
-// changes the module option `numerics`.
+// activations and half floats. Freestanding: no library, no libm. Every written operation is one rounding; contraction
+// must be off (-ffp-contract=off), every fma is explicit. ir/README.md, section Numerics, is the definition; a change
+// here changes the module option `numerics`.
 #pragma once
 #include <cstdint>
 
@@ -22,8 +22,37 @@ constexpr float kExp2C2 = 0x1.ebfbcep-2F;
 constexpr float kExp2C1 = 0x1.62e42ep+0F;
 constexpr float kExp2C0 = 0x1p+1F;
 
-constexpr float kNegLog2E = -0x1.715476p+0F;  // f32(-log2(e))
-constexpr float kSiluMax = 125.0F;            // exp2's argument is cut here: pow2's argument stays below 252
+constexpr float kNegLog2E = -0x1.715476p+0F;   // f32(-log2(e))
+constexpr float kExp2Max = 125.0F;             // exp2's argument is cut here: pow2's argument stays below 252
+constexpr float kLog2Ef = 0x1.715476p+0F;      // f32(log2(e))
+constexpr float kLog2ERest = 0x1.4ae0c0p-26F;  // f32(log2(e) - kLog2Ef)
+constexpr float kExpMax = 86.5F;               // where 2^125 isn't reached yet
+constexpr float kExpMin = -100.0F;             // below, e^x is +0 anyway
+constexpr float kTwoLog2E = 0x1.715476p+1F;    // f32(2 log2(e)), tanh's
+constexpr float kHalfNegLog2E = -0x1.715476p-1F;
+
+// gelu_tanh(x) = x / (1 + 2^(x (A + B x^2))): A = -2 log2(e) sqrt(2 / pi), B = 0.044715 A.
+constexpr float kGeluTanhA = -0x1.26aec2p+1F;
+constexpr float kGeluTanhB = -0x1.a5a7d0p-4F;
+// gelu(x) = max(x, 0) - a e^(-a^2 / 2) P(1 / (1 + C a)), a = |x|: P fits erfc(a / sqrt(2)) e^(a^2 / 2) / 2 for a up to
+// 14 within 2e-8.
+constexpr float kGeluMost = 16.0F;  // a is cut here: e^(-a^2 / 2) is +0
+constexpr float kGeluC = 0x1.333334p-2F;
+constexpr float kGeluP8 = 0x1.339974p-5F;
+constexpr float kGeluP7 = -0x1.52af72p-3F;
+constexpr float kGeluP6 = 0x1.c5534cp-3F;
+constexpr float kGeluP5 = -0x1.19b462p-4F;
+constexpr float kGeluP4 = 0x1.19e62ep-3F;
+constexpr float kGeluP3 = 0x1.8b8decp-4F;
+constexpr float kGeluP2 = 0x1.f19c9cp-4F;
+constexpr float kGeluP1 = 0x1.e9a47cp-4F;
+constexpr float kGeluP0 = 0x1.25bfecp-18F;
+// log(1 + y) = u Q(u^2), u = y / (2 + y), y up to 1: within 9e-9.
+constexpr float kLogQ4 = 0x1.2055eep-2F;
+constexpr float kLogQ3 = 0x1.1e5cfcp-2F;
+constexpr float kLogQ2 = 0x1.99da14p-2F;
+constexpr float kLogQ1 = 0x1.5554e2p-1F;
+constexpr float kLogQ0 = 0x1p+1F;
 
 // quantize: d = absmax * f32(1/127); a block whose absmax is at most kQuantizeFlush is all zeros.
 constexpr float kInv127 = 0x1.020408p-7F;
@@ -60,26 +89,150 @@ inline float Pow2(float t) {
 struct Exp2Parts {
   float p, n;
 };
-inline Exp2Parts SplitExp2(float x) {
-  const float n = Rint(x);
-  const float f = x - n;
+// Its part without C0, divided by f: (2^(f + 1) - 2) / f.
+inline float Exp2Slope(float f) {
   float p = kExp2C6;
   p = __builtin_fmaf(p, f, kExp2C5);
   p = __builtin_fmaf(p, f, kExp2C4);
   p = __builtin_fmaf(p, f, kExp2C3);
   p = __builtin_fmaf(p, f, kExp2C2);
-  p = __builtin_fmaf(p, f, kExp2C1);
-  p = __builtin_fmaf(p, f, kExp2C0);
-  return {p, n};
+  return __builtin_fmaf(p, f, kExp2C1);
+}
+inline float Exp2Polynomial(float f) { return __builtin_fmaf(Exp2Slope(f), f, kExp2C0); }
+inline Exp2Parts SplitExp2(float x) {
+  const float n = Rint(x);
+  return {Exp2Polynomial(x - n), n};
+}
+
+// 2^x, x cut at 125; +0 below about -126.
+inline float Exp2Cut(float x) {
+  const Exp2Parts parts = SplitExp2(x < kExp2Max ? x : kExp2Max);
+  return parts.p * Pow2(parts.n + 126.0F);
 }
 
 // g / (1 + e^-g); relative error <= 5.7e-7 for g >= -10.
-inline float Silu(float g) {
-  float x = g * kNegLog2E;
-  x = x < kSiluMax ? x : kSiluMax;
-  const Exp2Parts parts = SplitExp2(x);
-  const float e = parts.p * Pow2(parts.n + 126.0F);
-  return g / (1.0F + e);
+inline float Silu(float g) { return g / (1.0F + Exp2Cut(g * kNegLog2E)); }
+
+// A function that levels off would hide an infinity, and a cut a NaN: what is not finite stays so.
+inline float KeepNonFinite(float x, float y) { return __builtin_fmaf(x, 0.0F, y); }
+
+inline float Sigmoid(float x) { return KeepNonFinite(x, 1.0F / (1.0F + Exp2Cut(x * kNegLog2E))); }
+
+// e^x, x cut at -100 and 86.5; relative error <= 2e-7 from -87 to there.
+inline float Exp(float x) {
+  float cut = x < kExpMax ? x : kExpMax;
+  cut = cut > kExpMin ? cut : kExpMin;
+  const float n = Rint(cut * kLog2Ef);
+  const float f = __builtin_fmaf(cut, kLog2ERest, __builtin_fmaf(cut, kLog2Ef, -n));
+  return KeepNonFinite(x, Exp2Polynomial(f) * Pow2(n + 126.0F));
+}
+
+// 2^x - 1, x cut at -125 and 125: for small x without the loss of a subtraction.
+inline float Exp2Minus1(float x) {
+  float t = x < kExp2Max ? x : kExp2Max;
+  t = t > -kExp2Max ? t : -kExp2Max;
+  const float n = Rint(t);
+  const float f = t - n;
+  return __builtin_fmaf(Pow2(n + 126.0F), Exp2Slope(f) * f, Pow2(n + 127.0F) - 1.0F);
+}
+
+inline float Tanh(float x) {
+  const float m = Exp2Minus1(x * kTwoLog2E);
+  return KeepNonFinite(x, m / (m + 2.0F));
+}
+
+// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+inline float GeluTanh(float x) {
+  const float t = x * __builtin_fmaf(kGeluTanhB, x * x, kGeluTanhA);
+  return x / (1.0F + Exp2Cut(t > -kExp2Max ? t : -kExp2Max));
+}
+
+// x times the normal distribution's integral up to x.
+inline float Gelu(float x) {
+  float a = x < 0.0F ? -x : x;
+  a = a < kGeluMost ? a : kGeluMost;
+  const float t = 1.0F / __builtin_fmaf(kGeluC, a, 1.0F);
+  float p = kGeluP8;
+  p = __builtin_fmaf(p, t, kGeluP7);
+  p = __builtin_fmaf(p, t, kGeluP6);
+  p = __builtin_fmaf(p, t, kGeluP5);
+  p = __builtin_fmaf(p, t, kGeluP4);
+  p = __builtin_fmaf(p, t, kGeluP3);
+  p = __builtin_fmaf(p, t, kGeluP2);
+  p = __builtin_fmaf(p, t, kGeluP1);
+  p = __builtin_fmaf(p, t, kGeluP0);
+  const float rest = a * (Exp2Cut(a * a * kHalfNegLog2E) * p);
+  return KeepNonFinite(x, (x > 0.0F ? x : 0.0F) - rest);
+}
+
+// log(1 + e^x)
+inline float Softplus(float x) {
+  float a = x < 0.0F ? -x : x;
+  a = a < kExp2Max ? a : kExp2Max;
+  const float y = Exp2Cut(a * kNegLog2E);
+  const float u = y / (y + 2.0F);
+  const float w = u * u;
+  float q = kLogQ4;
+  q = __builtin_fmaf(q, w, kLogQ3);
+  q = __builtin_fmaf(q, w, kLogQ2);
+  q = __builtin_fmaf(q, w, kLogQ1);
+  q = __builtin_fmaf(q, w, kLogQ0);
+  return KeepNonFinite(x, (x > 0.0F ? x : 0.0F) + u * q);
+}
+
+enum class Activation : int64_t {
+#define ACTIVATION(name, text) name,
+#include "ir/activations.def"
+#undef ACTIVATION
+};
+constexpr int64_t kActivations = 0
+#define ACTIVATION(name, text) +1
+#include "ir/activations.def"
+#undef ACTIVATION
+    ;
+inline float Activate(Activation kind, float x) {
+  const float positive = x > 0.0F ? x : 0.0F;
+  switch (kind) {
+    case Activation::Silu: return Silu(x);
+    case Activation::Gelu: return Gelu(x);
+    case Activation::GeluTanh: return GeluTanh(x);
+    case Activation::Relu: return KeepNonFinite(x, positive);
+    case Activation::Relu2: return KeepNonFinite(x, positive * positive);
+    case Activation::Sigmoid: return Sigmoid(x);
+    case Activation::Tanh: return Tanh(x);
+    case Activation::Softplus: return Softplus(x);
+    case Activation::Exp: return Exp(x);
+  }
+  return x;
+}
+
+// cap * tanh(x / cap)
+inline float SoftCap(float x, float cap) { return cap * Tanh(x / cap); }
+
+// (u + 1) * g / (1 + e^(-alpha g)), g cut above at `limit`, u on both sides.
+inline float SwigluClamped(float gate, float up, float alpha, float limit) {
+  const float g = gate < limit ? gate : limit;
+  float u = up < limit ? up : limit;
+  u = u > -limit ? u : -limit;
+  const float y = (u + 1.0F) * (g / (1.0F + Exp2Cut(g * alpha * kNegLog2E)));
+  return KeepNonFinite(gate, KeepNonFinite(up, y));
+}
+
+inline float Clamp(float x, float limit) {
+  const float high = x > -limit ? x : -limit;
+  return KeepNonFinite(x, high < limit ? high : limit);
+}
+
+// x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x.
+struct Xielu {
+  float p, n, beta, eps;
+};
+inline float ApplyXielu(float x, const Xielu& k) {
+  const float high = x > 0.0F ? x : 0.0F;
+  const float low = x < 0.0F ? x : 0.0F;
+  const float e = Exp2Minus1((x < k.eps ? x : k.eps) * kLog2Ef) - low;
+  const float bend = e > 0.0F ? e : 0.0F;
+  return __builtin_fmaf(k.beta, x, __builtin_fmaf(k.n, bend, k.p * (high * high)));
 }
 
 // IEEE binary16 to f32: exact, subnormals and infinities too; a NaN keeps its payload.

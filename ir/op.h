@@ -120,6 +120,8 @@ const OpDef& DefOf(OpKind kind);
 std::string_view OpText(OpKind kind);
 std::optional<OpKind> OpFromText(std::string_view text);
 
+// A product with all of a weight's rows (linear), not with those that ids choose.
+inline bool IsWholeProduct(const Op& op) { return DefOf(op.kind).weight >= 0 && DefOf(op.kind).ids < 0; }
 // The operand that counts the rows, in this op.
 const Type& RowsTypeOf(const Module& module, const Func& func, const Op& op);
 // Which ops work for the last row alone when only its result is wanted: the last op, and those row-wise ones that feed

@@ -37,6 +37,7 @@ const RecipeDef kRopeTable = {
         Optional("beta_slow", AttrType::F32, 1.0F),
         Optional("attention_factor", AttrType::F32, 1.0F),
     }};
+const RecipeDef kStack = {1, kManyInputs, {}};
 const RecipeDef kPack = {1, kManyInputs, {Optional("interleave", AttrType::Bool, false)}};
 
 constexpr const RecipeDef* kDefs[] = {
@@ -65,6 +66,7 @@ class Checker {
       case RecipeKind::Quantize: return CheckConversion(DTypeClass::BLOCK, "R5");
       case RecipeKind::Lora: return CheckLora();
       case RecipeKind::RopeTable: return CheckRopeTable();
+      case RecipeKind::Stack: return CheckStack();
       case RecipeKind::Pack: return CheckPack();
     }
   }
@@ -139,6 +141,19 @@ class Checker {
     divisors.dims = {Dim(type().dims[1].value / 2)};
     Require(input(0) == divisors, "R10", "divisors must be " + ToText(divisors) + ", are " + ToText(input(0)));
     Require(std::get<std::string>(AttrOf(recipe_, "kind")) == "none", "R10", "divisors go with kind none");
+  }
+
+  void CheckStack() const {
+    Type expected = input(0);
+    int64_t rows = 0;
+    for (size_t i = 0; i < recipe_.inputs.size(); ++i) {
+      Require(input(i).layout == Layout::Rows && input(i).dtype == input(0).dtype && input(i).dims.size() == 2 &&
+                  input(i).dims[1] == input(0).dims[1],
+              "R12", "part " + ToText(input(i)) + " is no matrix in rows that goes with " + ToText(input(0)));
+      rows += input(i).dims[0].value;
+    }
+    expected.dims[0] = Dim(rows);
+    Require(type() == expected, "R12", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckPack() const {

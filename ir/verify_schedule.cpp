@@ -187,7 +187,8 @@ class ScheduleChecker {
       const Dim rows = type.state < 0 ? type.dims[0] : RowsTypeOf(module_, func_, op).dims[0];
       return Parts{Over::Rows, rows, schedule.grain};
     }
-    if (schedule.over == Over::Tiles) {
+    // Of more dims kernels cut tiles in one way or another.
+    if (schedule.over == Over::Tiles && type.dims.size() == 2) {
       int64_t tiles = 0;
       for (const ValueId result : op.results) tiles += (ValueOf(result).type.dims.back().value + 15) / 16;
       const AttrValue* interleave = op.attrs.Find("interleave");

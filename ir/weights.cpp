@@ -46,6 +46,7 @@ class Reader {
       case RecipeKind::Quantize: return ReadConverted(global, begin, end, out, depth);
       case RecipeKind::Lora: return ReadLora(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
+      case RecipeKind::Stack: return ReadStacked(global, begin, end, out, depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
                                             : ReadPacked(global, begin, end, out, depth);
@@ -136,6 +137,21 @@ class Reader {
     for (size_t i = 0; i < global.recipe.inputs.size(); ++i) {
       Read(global.recipe.inputs[i], 0, 1, out, depth + 1);
       out += StoredRowBytes(InputType(global, i));
+    }
+  }
+
+  // Matrices below one another.
+  void ReadStacked(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    int64_t first = 0;  // row of the part
+    for (size_t part = 0; part < global.recipe.inputs.size() && begin < end; ++part) {
+      const int64_t rows = RowCount(InputType(global, part));
+      if (begin < first + rows) {
+        const int64_t last = std::min(end, first + rows);
+        Read(global.recipe.inputs[part], begin - first, last - first, out, depth + 1);
+        out += (last - begin) * StoredRowBytes(global.type);
+        begin = last;
+      }
+      first += rows;
     }
   }
 

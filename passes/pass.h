@@ -25,9 +25,9 @@ struct KernelTable {
   // Whether `ops`, each reading its predecessor's last result (through views, which aren't listed), exist as one
   // function. Empty: nothing does.
   std::function<bool(const Module&, const Func&, const std::vector<const Op*>& ops)> computes = {};
-  // For backends that compute products with weights in slices; `pair`: the function goes on with an op that takes both
-  // results. Empty: they don't.
-  std::function<SlicePlan(const Module&, const Func&, const Op& product, bool pair)> slice = {};
+  // For backends that compute products with weights in slices; `gate`: the op that takes its pair of results in the
+  // same function, or null. Empty: they don't.
+  std::function<SlicePlan(const Module&, const Func&, const Op& product, const Op* gate)> slice = {};
 };
 
 // Where `--backend auto` lets a function run, and why.

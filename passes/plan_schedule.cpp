@@ -56,12 +56,16 @@ void SplitByKeys(const Module& module, Func& func) {
     const Name name = ValueAt(func, attention.results[0]).name;
     Op groups = attention;
     groups.kind = OpKind::AttentionGroups;
+    groups.operands.resize(4);
     groups.results = {AddValue(func, Name(name.layer, name.base + "_groups", name.suffix), {})};
     Op merge = attention;
     merge.kind = OpKind::AttentionMerge;
     merge.operands = {Operand::Local(groups.results[0]), attention.operands[3]};
+    if (attention.operands.size() > 4) merge.operands.push_back(attention.operands[4]);
     merge.attrs = {};
-    if (const AttrValue* window = attention.attrs.Find("window")) merge.attrs.Set("window", *window);
+    for (const char* attr : {"window", "all"}) {
+      if (const AttrValue* value = attention.attrs.Find(attr)) merge.attrs.Set(attr, *value);
+    }
     func.ops[i] = std::move(groups);
     ReinferResults(module, func, func.ops[i]);
     func.ops.insert(func.ops.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(merge));
@@ -109,6 +113,19 @@ size_t Next(const Func& func, size_t last, size_t start) {
   return ReadsOnlyEarlier(func, func.ops[next], start, op) ? next : std::string::npos;
 }
 
+// What `op`'s function divides, whatever goes along with it.
+Over DivisionOf(const Module& module, const Func& func, const Op& op) {
+  const OpDef& def = DefOf(op.kind);
+  const Over over = MaxRows(module, func, op) <= kFewRows ? def.few : def.many;
+  return over == Over::Heads && ValueAt(func, op.results[0]).type.dims.size() != 3 ? Over::All : over;
+}
+
+bool CanDivide(const Op& op, Over over) {
+  const std::vector<Division>& divisions = DefOf(op.kind).divisions;
+  return over == Over::All ||
+         std::any_of(divisions.begin(), divisions.end(), [&](const Division& d) { return d.over == over; });
+}
+
 // The longest chain of ops from `start` on that the backend has as one function, views included.
 std::vector<size_t> LongestFusion(const Module& module, const Func& func, size_t start, const KernelTable& kernels) {
   std::vector<size_t> best = {start}, chain = {start};
@@ -118,6 +135,7 @@ std::vector<size_t> LongestFusion(const Module& module, const Func& func, size_t
     if (next == std::string::npos) break;
     chain.push_back(next);
     if (DefOf(func.ops[next].kind).is_view) continue;
+    if (!CanDivide(func.ops[next], DivisionOf(module, func, func.ops[start]))) break;
     ops.push_back(&func.ops[next]);
     if (kernels.computes(module, func, ops)) best = chain;
   }
@@ -126,10 +144,18 @@ std::vector<size_t> LongestFusion(const Module& module, const Func& func, size_t
 
 void Divide(const Module& module, const Func& func, const KernelTable& kernels, int64_t kv_heads, Group& group) {
   const Op& op = func.ops[group.ops[0]];
-  const OpDef& def = DefOf(op.kind);
   const Type& result = ValueAt(func, op.results[0]).type;
-  group.over = MaxRows(module, func, op) <= kFewRows ? def.few : def.many;
-  if (group.over == Over::Heads && result.dims.size() != 3) group.over = Over::All;
+  group.over = DivisionOf(module, func, op);
+  const bool returned = std::any_of(group.ops.begin(), group.ops.end(), [&](size_t i) {
+    const std::vector<ValueId>& results = func.ops[i].results;
+    return std::any_of(results.begin(), results.end(), [&](ValueId v) { return func.returns[0] == Operand::Local(v); });
+  });
+  if (returned && group.over == Over::All)  // the result has one place
+    group.over =
+        std::all_of(group.ops.begin(), group.ops.end(),
+                    [&](size_t i) { return DefOf(func.ops[i].kind).is_view || CanDivide(func.ops[i], Over::Tiles); })
+            ? Over::Tiles
+            : Over::One;
   if (group.over == Over::Heads)  // units are kv heads when the heads of `op` allow it
     group.grain = result.state >= 0 ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
   if (group.over == Over::Queries) group.grain = kQueryRows;
@@ -137,9 +163,10 @@ void Divide(const Module& module, const Func& func, const KernelTable& kernels, 
     const Op& last = func.ops[group.ops.back()];
     group.grain = ValueAt(func, last.results[0]).type.dtype == DType::A8 ? 2 : 1;
   }
-  if (def.weight >= 0 && kernels.slice) {
-    const bool pair = group.ops.size() > 1 && DefOf(func.ops[group.ops[1]].kind).takes_pair;
-    const SlicePlan slice = kernels.slice(module, func, op, pair);
+  if (IsWholeProduct(op) && kernels.slice) {
+    const Op* behind = group.ops.size() > 1 ? &func.ops[group.ops[1]] : nullptr;
+    const bool pair = behind != nullptr && DefOf(behind->kind).takes_pair;
+    const SlicePlan slice = kernels.slice(module, func, op, pair ? behind : nullptr);
     group.grain = slice.tiles;
     group.scratch_bytes = slice.scratch_bytes;
   }
@@ -163,6 +190,7 @@ Units UnitsOf(const Module& module, const Func& func, const Op& op, const Group&
   if (group.over == Over::Heads)
     return {(result.state >= 0 ? TypeOf(module, func, op.operands[0]) : result).dims[1].value / group.grain, 1};
   if (group.over != Over::Tiles) return {};
+  if (result.dims.size() != 2) return {-1, 0};  // kernels cut tiles in one way or another
   int64_t tiles = 0;
   for (ValueId id : op.results) tiles += (ValueAt(func, id).type.dims.back().value + kTileRows - 1) / kTileRows;
   const AttrValue* interleave = op.attrs.Find("interleave");
@@ -189,8 +217,8 @@ bool NeedsBarrier(const Module& module, const Func& func, const Group& group, co
         continue;  // made by this very function
       // Keys and queries are dealt out: only one function's own loop sees the parts of another op.
       const bool dealt = group.over == Over::Keys || group.over == Over::Queries;
-      const bool own = !dealt && source.over == group.over && source.units == UnitsOf(module, func, op, group) &&
-                       Reads(op, group.over, i) == 'o';
+      const bool own = !dealt && source.over == group.over && source.units.count >= 0 &&
+                       source.units == UnitsOf(module, func, op, group) && Reads(op, group.over, i) == 'o';
       if (!own) return true;
     }
   }

@@ -3,6 +3,7 @@
 #include "runtime/plan_steps.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ir/round_up.h"
 #include "runtime/plan_encoding.h"
@@ -43,6 +44,14 @@ const TypeInfo* FindType(uint32_t number) {
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeInfo& t) { return t.number == number; });
   return found == std::end(kTypes) ? nullptr : found;
 }
+
+constexpr std::string_view kGates[] = {
+    "none",
+#define ACTIVATION(name, text) text,
+#include "ir/activations.def"
+#undef ACTIVATION
+};
+static_assert(std::size(kGates) == kDnnlGates);
 
 constexpr uint32_t kOneRow = 1, kInterleave = 2, kHasBias = 4, kHasResidual = 8;
 
@@ -126,6 +135,8 @@ std::string_view PlanSpaceName(PlanSpace space) {
   }
   return "tokens";
 }
+
+std::string_view DnnlGateName(DnnlGate gate) { return kGates[static_cast<size_t>(gate)]; }
 
 std::string_view PlanTypeName(uint32_t type) {
   const TypeInfo* info = FindType(type);
@@ -231,7 +242,7 @@ DnnlStep DecodeDnnlStep(std::string_view payload, std::string_view where) {
   const uint32_t flags = TakeU32(in, "flags", 0, kOneRow | kInterleave | kHasBias | kHasResidual);
   step.one_row = (flags & kOneRow) != 0;
   step.interleave = (flags & kInterleave) != 0;
-  step.gate = static_cast<DnnlGate>(TakeU32(in, "gate", 0, static_cast<uint32_t>(DnnlGate::Silu)));
+  step.gate = static_cast<DnnlGate>(TakeU32(in, "gate", 0, kDnnlGates - 1));
   step.max_rows = TakeU32(in, "most rows", 1, kMaxRows);
   step.x_type = in.Take<uint32_t>();
   step.w_type = in.Take<uint32_t>();

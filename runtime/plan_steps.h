@@ -46,7 +46,19 @@ enum class DnnlCompute : uint32_t {
   // holds them too), and the sums over blocks that ir/README.md defines: out to the bit
   Blocks = 3,
 };
-enum class DnnlGate : uint32_t { None = 0, Silu = 1 };
+// The activation of a gate: one more than its number in ir/activations.def.
+enum class DnnlGate : uint32_t {
+  None,
+#define ACTIVATION(name, text) name,
+#include "ir/activations.def"
+#undef ACTIVATION
+};
+constexpr uint32_t kDnnlGates = 1  // with None
+#define ACTIVATION(name, text) +1
+#include "ir/activations.def"
+#undef ACTIVATION
+    ;
+std::string_view DnnlGateName(DnnlGate gate);  // "silu", ...; "none"
 struct DnnlStep {
   DnnlCompute compute = DnnlCompute::F32;
   bool one_row = false;          // rows = 1, else the call's, up to max_rows

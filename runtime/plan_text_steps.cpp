@@ -58,7 +58,7 @@ std::string DnnlText(const DnnlStep& step) {
   text += " x " + std::string(PlanTypeName(step.x_type)) + " " + PlaceText(step.x);
   text += " w " + std::string(PlanTypeName(step.w_type)) + " " + PlaceText({PlanSpace::Weights, step.w});
   if (step.interleave) text += " interleave";
-  if (step.gate == DnnlGate::Silu) text += " silu";
+  if (step.gate != DnnlGate::None) text += " " + std::string(DnnlGateName(step.gate));
   if (step.bias) text += " bias " + PlaceText({PlanSpace::Weights, *step.bias});
   if (step.residual) text += " residual " + PlaceText(*step.residual);
   for (const DnnlStep::Part& part : step.parts) text += " out " + std::to_string(part.n) + " " + PlaceText(part.out);
@@ -94,7 +94,9 @@ DnnlStep ReadDnnl(PlanTextReader& in) {
   step.w_type = ReadType(in);
   step.w = weights("w");
   step.interleave = in.Take("interleave");
-  if (in.Take("silu")) step.gate = DnnlGate::Silu;
+  for (uint32_t gate = 1; gate < kDnnlGates; ++gate) {
+    if (in.Take(DnnlGateName(static_cast<DnnlGate>(gate)))) step.gate = static_cast<DnnlGate>(gate);
+  }
   if (in.Take("bias")) step.bias = weights("bias");
   if (in.Take("residual")) step.residual = ReadPlace(in);
   while (in.Take("out")) {

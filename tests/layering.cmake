@@ -2,7 +2,7 @@
 # LAYERS: "name:use,use;..." from CMakeLists.txt. ROOT: the source tree.
 cmake_minimum_required(VERSION 3.24)
 function(layer_of path out)
-  if(path MATCHES "^ir/(dtypes|math|round_up|contracts|entries|states)\\.(def|h)$")
+  if(path MATCHES "^ir/(dtypes|math|activations|round_up|contracts|entries|states)\\.(def|h)$")
     set(${out} plain PARENT_SCOPE)  # tables and arithmetic that need nothing else: any layer may read them
   elseif(path MATCHES "^backends/kernels/")
     set(${out} kernels PARENT_SCOPE)

@@ -13,8 +13,8 @@ PassContext ContextFor(const std::string& backend, const std::string& targets) {
   context.targets = targets;
   context.kernels.computes = LlvmComputes;
   context.onednn.computes = OnednnComputes;
-  context.onednn.slice = [](const Module& module, const Func& func, const Op& product, bool pair) {
-    const DnnlStep step = ProductOf(module, func, product, pair);
+  context.onednn.slice = [](const Module& module, const Func& func, const Op& product, const Op* gate) {
+    const DnnlStep step = ProductOf(module, func, product, gate);
     return SlicePlan{step.slice_tiles, static_cast<int64_t>(step.scratch_bytes)};
   };
   context.choose = [targets](const Module& module, const Func& func) {

@@ -12,8 +12,21 @@ namespace KERNELS_NAMESPACE {
 constexpr int64_t kGroup = 64;
 constexpr float kNoScore = -__builtin_inff();
 
+// What queries see: keys up to their own position, or all up to position `last`; of a window those that are less than
+// `window` positions away (0: none). And the cap of their scores (0: none).
+struct Mask {
+  int64_t window, all, last;
+  float cap;
+};
+INLINE Mask MaskOf(const LlmcContext* c, int64_t rows, int64_t window, int64_t all, int64_t cap) {
+  return {window, all, c->pos + rows - 1, FloatOfBits(cap)};
+}
 // Keys [begin, end) that the query at position p sees.
-INLINE Range VisibleKeys(int64_t p, int64_t window) { return {window > 0 && p >= window ? p - window + 1 : 0, p + 1}; }
+INLINE Range VisibleKeys(int64_t p, const Mask& mask) {
+  const int64_t begin = mask.window > 0 && p >= mask.window ? p - mask.window + 1 : 0;
+  if (!mask.all) return {begin, p + 1};
+  return {begin, mask.window > 0 && p + mask.window <= mask.last ? p + mask.window : mask.last + 1};
+}
 // The keys of [begin, end) that lie in a group, relative to its first position.
 INLINE Range InGroup(Range keys, int64_t group) {
   const int64_t begin = keys.begin - group * kGroup, end = keys.end - group * kGroup;
@@ -96,16 +109,19 @@ INLINE void ScoreTiles(const Cache& k, int64_t head, int64_t position, int64_t e
   }
 }
 
-// Scores s[0 .. 63] to weights. Keys outside `keys` are absent whatever their scores are: they get weight +0 where they
-// share a tile with a key inside; other tiles aren't touched.
-INLINE void Weigh(float* s, Range keys, float& m, float& l) {
+// Scores s[0 .. 63], capped, to weights. Keys outside `keys` are absent whatever their scores are: they get weight +0
+// where they share a tile with a key inside; other tiles aren't touched.
+INLINE void Weigh(float* s, Range keys, float cap, float& m, float& l) {
   const int64_t begin = keys.begin / 16 * 16;
   const auto own = [&](F32x16 v, int64_t i, float otherwise) {
     return i >= keys.begin && i + 16 <= keys.end ? v : KeepLanes(v, keys.begin - i, keys.end - i, otherwise);
   };
   F32x16 max = Splat(kNoScore);
 #pragma clang loop unroll(disable)
-  for (int64_t i = begin; i < keys.end; i += 16) max = Max(max, own(Load(s + i), i, kNoScore));
+  for (int64_t i = begin; i < keys.end; i += 16) {
+    if (cap != 0) Store(s + i, Mul(Splat(cap), Tanh(Load(s + i))));
+    max = Max(max, own(Load(s + i), i, kNoScore));
+  }
   const F32x16 rounded = Round(Splat(MaxLane(max)));
   F32x16 lanes = Zero();
 #pragma clang loop unroll(disable)
@@ -157,8 +173,8 @@ INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range ke
 // One group for H queries of one position: out[h] = m, l, o[dim], out_stride floats apart. q is scaled; `gathered` has
 // room for 4 tiles; next_keys: where the group after this one begins.
 template <class E, int H>
-INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
-                        float* out, int64_t out_stride, E* gathered, const E* next_keys) {
+INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, float cap,
+                        const float* q, float* out, int64_t out_stride, E* gathered, const E* next_keys) {
   alignas(64) float s[H * kGroup];
   constexpr int kTogether = H == 1 ? 4 : 2;
   const Range keys = InGroup(visible, group);
@@ -171,7 +187,7 @@ INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t gr
 #pragma clang loop unroll(disable)
   for (; tile < tiles; ++tile) ScoreTiles<E, H, 1>(k, head, position, visible.end, q, tile, s, gathered, values);
 #pragma clang loop unroll(full)
-  for (int h = 0; h < H; ++h) Weigh(s + h * kGroup, keys, out[h * out_stride], out[h * out_stride + 1]);
+  for (int h = 0; h < H; ++h) Weigh(s + h * kGroup, keys, cap, out[h * out_stride], out[h * out_stride + 1]);
   constexpr int kColumns = H == 1 ? 4 : 2;
   int64_t d = 0;
 #pragma clang loop unroll(disable)
@@ -185,20 +201,24 @@ INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t gr
 
 // The same for any number of queries: in threes, which read the cache least often, and in pairs rather than alone.
 template <class E>
-INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
-                             int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys) {
+INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, float cap,
+                             const float* q, int64_t n, float* out, int64_t out_stride, E* gathered,
+                             const E* next_keys) {
   const int64_t threes = n % 3 == 1 ? (n - 1) / 3 - (n > 1 ? 1 : 0) : n / 3;
   int64_t h = 0;
 #pragma clang loop unroll(disable)
   for (; h < 3 * threes; h += 3) {
-    AttendGroup<E, 3>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
+    AttendGroup<E, 3>(k, v, head, group, visible, cap, q + h * k.dim, out + h * out_stride, out_stride, gathered,
+                      next_keys);
   }
 #pragma clang loop unroll(disable)
   for (; h + 2 <= n; h += 2) {
-    AttendGroup<E, 2>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
+    AttendGroup<E, 2>(k, v, head, group, visible, cap, q + h * k.dim, out + h * out_stride, out_stride, gathered,
+                      next_keys);
   }
   if (h < n) {
-    AttendGroup<E, 1>(k, v, head, group, visible, q + h * k.dim, out + h * out_stride, out_stride, gathered, next_keys);
+    AttendGroup<E, 1>(k, v, head, group, visible, cap, q + h * k.dim, out + h * out_stride, out_stride, gathered,
+                      next_keys);
   }
 }
 
@@ -209,15 +229,16 @@ struct WideGroup {
 };
 // The same from a cache of any type.
 template <class E>
-INLINE void AttendGroupOf(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, const float* q,
-                          int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys, WideGroup wide) {
+INLINE void AttendGroupOf(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, float cap,
+                          const float* q, int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys,
+                          WideGroup wide) {
   if constexpr (kIsQ8<E>) {
     WidenBlocks(k, v, head, group * kGroup, InGroup(visible, group), visible.end, wide.keys, wide.values);
     const Cache wide_k{reinterpret_cast<uint8_t*>(wide.keys), 1, k.dim, kGroup, kKeys16};
     const Cache wide_v{reinterpret_cast<uint8_t*>(wide.values), 1, k.dim, kGroup, kLayoutHeads};
-    AttendGroupHeads<float>(wide_k, wide_v, 0, group, visible, q, n, out, out_stride, nullptr, wide.keys);
+    AttendGroupHeads<float>(wide_k, wide_v, 0, group, visible, cap, q, n, out, out_stride, nullptr, wide.keys);
   } else {
-    AttendGroupHeads<E>(k, v, head, group, visible, q, n, out, out_stride, gathered, next_keys);
+    AttendGroupHeads<E>(k, v, head, group, visible, cap, q, n, out, out_stride, gathered, next_keys);
   }
 }
 
@@ -234,6 +255,17 @@ INLINE void MergeGroup(Merged& state, float* o, const float* partial, int64_t di
     const F32x16 next = LoadColumns(partial + 2 + d, n);
     Store(o + d, first ? next : Fma(next, Splat(b), Mul(Load(o + d), Splat(a))));
   });
+}
+
+// A group of one score, in natural units, that has no value: an attention sink.
+INLINE void MergeSink(Merged& state, float* o, int64_t dim, float sink) {
+  F32x16 n;
+  const F32x16 p = Exp2Parts(Splat(sink * math::kLog2Ef), n);
+  const float own = MaxLane(n), m = own > state.m ? own : state.m;
+  const float a = Pow2Of(state.m - m + 127.0f), b = Pow2Of(own - m + 127.0f);
+  state.l = __builtin_fmaf(MaxLane(Mul(p, Splat(0.5f))), b, state.l * a);
+  state.m = m;
+  ForColumns({0, dim}, [&](int64_t d, int64_t) { Store(o + d, Mul(Load(o + d), Splat(a))); });
 }
 
 // out = o / l of one query: f32 columns, or blocks of an a8 row of row_k elements from `column` on.
@@ -263,7 +295,7 @@ INLINE void ScaleQueries(const float* q, int64_t count, float scale, float* out)
 
 template <class E>
 INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v,
-                            float* out, int64_t q_heads, int64_t window, float scale, int64_t over, int64_t grain,
+                            float* out, int64_t q_heads, const Mask& mask, float scale, int64_t over, int64_t grain,
                             int64_t by_row, uint32_t thread, uint32_t threads) {
   const int64_t per_kv = q_heads / k.heads, dim = k.dim, slots_of_groups = (k.slots + kGroup - 1) / kGroup + 1,
                 stride = dim + 2;
@@ -281,7 +313,7 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
       highest = p > highest ? p : highest;
     }
   }
-  const int64_t first = VisibleKeys(lowest, window).begin / kGroup, groups = highest / kGroup + 1 - first;
+  const int64_t first = VisibleKeys(lowest, mask).begin / kGroup, groups = highest / kGroup + 1 - first;
   const Range units = Share(k.heads * groups, grain, over, kKeys, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t u = units.begin; u < units.end; ++u) {
@@ -289,48 +321,51 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
     const E* next_keys = KeysOfGroup<E>(k, (u + 1) / groups, first + (u + 1) % groups);
 #pragma clang loop unroll(disable)
     for (int64_t s = 0; s < rows; ++s) {
-      const Range visible = VisibleKeys(PositionOf(c, s, by_row), window);
+      const Range visible = VisibleKeys(PositionOf(c, s, by_row), mask);
       const int64_t own_first = visible.begin / kGroup;
       if (group < own_first || group * kGroup >= visible.end) continue;
       const int64_t query = s * q_heads + head * per_kv;
       ScaleQueries(q + query * dim, per_kv * dim, scale, scaled);
-      AttendGroupOf<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, group, visible, scaled, per_kv,
-                       out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride, gathered,
-                       next_keys, wide);
+      AttendGroupOf<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, group, visible, mask.cap, scaled,
+                       per_kv, out + (query * slots_of_groups + group - own_first) * stride, slots_of_groups * stride,
+                       gathered, next_keys, wide);
     }
   }
 }
 
 KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
-                             int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t q_space,
-                             int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
+                             int64_t all, int64_t cap, int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout,
+                             int64_t q_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
   const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
   const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[3]));
+  const Mask mask = MaskOf(c, rows, window, all, cap);
   if (type == kF16) {
-    AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
+    AttentionGroups<uint16_t>(c, rows, q, k, v, out, q_heads, mask, FloatOfBits(scale), over, grain, by_row, thread,
                               threads);
   } else if (type == kQ8_0) {
-    AttentionGroups<Q8>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
-                        threads);
+    AttentionGroups<Q8>(c, rows, q, k, v, out, q_heads, mask, FloatOfBits(scale), over, grain, by_row, thread, threads);
   } else {
-    AttentionGroups<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), over, grain, by_row, thread,
+    AttentionGroups<float>(c, rows, q, k, v, out, q_heads, mask, FloatOfBits(scale), over, grain, by_row, thread,
                            threads);
   }
 }
 
-KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t slots, int64_t window, int64_t out_type,
-                            int64_t partials_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
+KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t slots, int64_t window, int64_t all,
+                            int64_t has_sinks, int64_t out_type, int64_t partials_space, int64_t out_space,
+                            int64_t over, int64_t grain, int64_t by_row) {
   const float* partials = reinterpret_cast<const float*>(At(c, thread, partials_space, rec[0]));
-  uint8_t* out = At(c, thread, out_space, rec[1]);
+  const float* sinks = reinterpret_cast<const float*>(At(c, thread, kWeights, rec[1]));
+  uint8_t* out = At(c, thread, out_space, rec[2]);
+  const Mask mask = MaskOf(c, rows, window, all, 0);
   float* o = STACK(float, (dim + 15) / 16 * 16);
   const int64_t slots_of_groups = (slots + kGroup - 1) / kGroup + 1, stride = dim + 2;
   const Range row = Share(rows, grain, over, kRows, thread, threads);
   const Range head = Share(q_heads, grain, over, kHeads, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t s = row.begin; s < row.end; ++s) {
-    const Range visible = VisibleKeys(PositionOf(c, s, by_row), window);
+    const Range visible = VisibleKeys(PositionOf(c, s, by_row), mask);
     const int64_t groups = (visible.end - 1) / kGroup - visible.begin / kGroup + 1;
 #pragma clang loop unroll(disable)
     for (int64_t h = head.begin; h < head.end; ++h) {
@@ -338,6 +373,7 @@ KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t s
 #pragma clang loop unroll(disable)
       for (int64_t g = 0; g < groups; ++g)
         MergeGroup(state, o, partials + ((s * q_heads + h) * slots_of_groups + g) * stride, dim, g == 0);
+      if (has_sinks) MergeSink(state, o, dim, sinks[h]);
       StoreMerged(state, o, dim, out_type, out + s * RowBytesOf(out_type, q_heads * dim), q_heads * dim, h * dim);
     }
   }

@@ -86,15 +86,15 @@ INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t pos
 // Queries [first, first + n) of kv head `head`, n <= kQueryBlock: query u is q head u mod per_kv of row u / per_kv.
 template <class E>
 INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t first, int64_t n, int64_t per_kv,
-                          int64_t pos, int64_t window, float scale, const float* q, int64_t q_heads, uint8_t* out,
-                          int64_t out_type, const AttentionScratch& t, E* gathered) {
+                          int64_t pos, const Mask& mask, const float* sinks, float scale, const float* q,
+                          int64_t q_heads, uint8_t* out, int64_t out_type, const AttentionScratch& t, E* gathered) {
   const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
   Merged state[kQueryBlock];
   float keep[kQueryBlock], take[kQueryBlock];  // factors of what is merged so far and of the group at hand
   const auto query = [&](int64_t u) {
     return first + (u < n ? u : n - 1);
   };  // the last one pads the block to whole tiles of rows
-  const auto visible = [&](int64_t u) { return VisibleKeys(pos + query(u) / per_kv, window); };
+  const auto visible = [&](int64_t u) { return VisibleKeys(pos + query(u) / per_kv, mask); };
   const int64_t padded = (n + kTileRows - 1) / kTileRows * kTileRows;
 #pragma clang loop unroll(disable)
   for (int64_t u = 0; u < padded; ++u) {
@@ -137,7 +137,7 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
         take[r] = 0;
         if (own[r - u].begin >= own[r - u].end) continue;
         float m, l;
-        Weigh(t.s + r * kGroup, own[r - u], m, l);
+        Weigh(t.s + r * kGroup, own[r - u], mask.cap, m, l);
         const float high = m > state[r].m ? m : state[r].m;
         keep[r] = Pow2Of(state[r].m - high + 127.0f);
         take[r] = Pow2Of(m - high + 127.0f);
@@ -174,6 +174,7 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
 #pragma clang loop unroll(disable)
   for (int64_t u = 0; u < n; ++u) {
     const int64_t row = query(u) / per_kv, column = (head * per_kv + query(u) % per_kv) * dim;
+    if (sinks) MergeSink(state[u], t.o + u * wide, dim, sinks[head * per_kv + query(u) % per_kv]);
     StoreMerged(state[u], t.o + u * wide, dim, out_type, out + row * RowBytesOf(out_type, q_heads * dim), q_heads * dim,
                 column);
   }
@@ -181,32 +182,34 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
 
 // The one query of each head of a call with one row: groups one after another, merged as they come.
 template <class E>
-INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_kv, int64_t pos, int64_t window,
-                      float scale, const float* q, int64_t q_heads, uint8_t* out, int64_t out_type, Merged* state,
-                      float* partial, const AttentionScratch& t, E* gathered) {
+INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_kv, int64_t pos, const Mask& mask,
+                      const float* sinks, float scale, const float* q, int64_t q_heads, uint8_t* out, int64_t out_type,
+                      Merged* state, float* partial, const AttentionScratch& t, E* gathered) {
   const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
-  const Range visible = VisibleKeys(pos, window);
+  const Range visible = VisibleKeys(pos, mask);
   ScaleQueries(q + head * per_kv * dim, per_kv * dim, scale, t.q);
 #pragma clang loop unroll(disable)
   for (int64_t h = 0; h < per_kv; ++h) state[h] = Merged{};
   const int64_t first = visible.begin / kGroup;
 #pragma clang loop unroll(disable)
   for (int64_t group = first; group * kGroup < visible.end; ++group) {
-    AttendGroupOf<E>(k, v, head, group, visible, t.q, per_kv, partial, dim + 2, gathered,
+    AttendGroupOf<E>(k, v, head, group, visible, mask.cap, t.q, per_kv, partial, dim + 2, gathered,
                      KeysOfGroup<E>(k, head, group + 1), {t.keys, t.values});
 #pragma clang loop unroll(disable)
     for (int64_t h = 0; h < per_kv; ++h)
       MergeGroup(state[h], t.o + h * wide, partial + h * (dim + 2), dim, group == first);
   }
 #pragma clang loop unroll(disable)
-  for (int64_t h = 0; h < per_kv; ++h)
+  for (int64_t h = 0; h < per_kv; ++h) {
+    if (sinks) MergeSink(state[h], t.o + h * wide, dim, sinks[head * per_kv + h]);
     StoreMerged(state[h], t.o + h * wide, dim, out_type, out, q_heads * dim, (head * per_kv + h) * dim);
+  }
 }
 
 template <class E>
 INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v, uint8_t* out,
-                      int64_t q_heads, int64_t window, float scale, int64_t out_type, int64_t over, int64_t grain,
-                      int64_t by_row, uint32_t thread, uint32_t threads) {
+                      int64_t q_heads, const Mask& mask, const float* sinks, float scale, int64_t out_type,
+                      int64_t over, int64_t grain, int64_t by_row, uint32_t thread, uint32_t threads) {
   const int64_t per_kv = q_heads / k.heads, dim = k.dim, wide = (dim + 15) / 16 * 16;
   const int64_t queries = per_kv > kQueryBlock ? per_kv : kQueryBlock;
   const AttentionScratch t{STACK(float, queries* dim), STACK(float, kGroup* wide), STACK(float, kGroup* wide),
@@ -218,21 +221,23 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
     if (by_row != 0) {
 #pragma clang loop unroll(disable)
       for (int64_t s = row.begin; s < row.end; ++s)
-        AttendRow<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, per_kv, PositionOf(c, s, by_row), window,
-                     scale, q + s * q_heads * dim, q_heads, out + s * RowBytesOf(out_type, q_heads * dim), out_type,
-                     state, partial, t, gathered);
+        AttendRow<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, per_kv, PositionOf(c, s, by_row), mask,
+                     sinks, scale, q + s * q_heads * dim, q_heads, out + s * RowBytesOf(out_type, q_heads * dim),
+                     out_type, state, partial, t, gathered);
       return;
     }
     if (rows == 1) {
       if (row.begin < row.end)
-        AttendRow<E>(k, v, head, per_kv, c->pos, window, scale, q, q_heads, out, out_type, state, partial, t, gathered);
+        AttendRow<E>(k, v, head, per_kv, c->pos, mask, sinks, scale, q, q_heads, out, out_type, state, partial, t,
+                     gathered);
       return;
     }
     const int64_t end = row.end * per_kv;
 #pragma clang loop unroll(disable)
     for (int64_t first = row.begin * per_kv; first < end; first += kQueryBlock) {
       const int64_t n = end - first < kQueryBlock ? end - first : kQueryBlock;
-      AttendQueries<E>(k, v, head, first, n, per_kv, c->pos, window, scale, q, q_heads, out, out_type, t, gathered);
+      AttendQueries<E>(k, v, head, first, n, per_kv, c->pos, mask, sinks, scale, q, q_heads, out, out_type, t,
+                       gathered);
     }
   };
   // Queries: blocks of rows from the last, which see the most keys, to the first, dealt out one by one. Else one range
@@ -250,21 +255,24 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
 }
 
 KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
-                      int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout, int64_t out_type,
-                      int64_t q_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
+                      int64_t all, int64_t cap, int64_t has_sinks, int64_t scale, int64_t type, int64_t k_layout,
+                      int64_t v_layout, int64_t out_type, int64_t q_space, int64_t out_space, int64_t over,
+                      int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
   const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
   const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
-  uint8_t* out = At(c, thread, out_space, rec[3]);
+  const float* sinks = has_sinks ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[3])) : nullptr;
+  uint8_t* out = At(c, thread, out_space, rec[4]);
+  const Mask mask = MaskOf(c, rows, window, all, cap);
   if (type == kF16) {
-    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row,
+    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
                         thread, threads);
   } else if (type == kQ8_0) {
-    Attention<Q8>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row, thread,
-                  threads);
+    Attention<Q8>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
+                  thread, threads);
   } else {
-    Attention<float>(c, rows, q, k, v, out, q_heads, window, FloatOfBits(scale), out_type, over, grain, by_row, thread,
-                     threads);
+    Attention<float>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
+                     thread, threads);
   }
 }
 

@@ -195,15 +195,15 @@ INLINE void EmbedFloats(const uint8_t* table, int64_t token, int64_t dim, int64_
   }
 }
 
-KERNEL void embed(KERNEL_CALL, int64_t dim, int64_t type, int64_t layout, int64_t out_space, int64_t over,
-                  int64_t grain) {
+KERNEL void embed(KERNEL_CALL, int64_t dim, int64_t type, int64_t layout, int64_t is_position_embed, int64_t offset,
+                  int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const uint8_t* table = At(c, thread, kWeights, rec[0]);
   const int32_t* tokens = reinterpret_cast<const int32_t*>(At(c, thread, kTokens, rec[1]));
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[2]));
   const Box box = ShareBox(rows, dim, over, grain, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t s = box.row.begin; s < box.row.end; ++s) {
-    const int64_t token = tokens[s];
+    const int64_t token = is_position_embed ? PositionOf(c, s, by_row) + offset : tokens[s];
     float* row = out + s * dim;
     switch (type) {
       case kF32: EmbedFloats<kF32>(table, token, dim, layout, row, box.column); break;

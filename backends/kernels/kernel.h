@@ -18,6 +18,9 @@
 #define KERNEL extern "C" __attribute__((visibility("hidden")))
 #endif
 #define INLINE static inline __attribute__((always_inline))
+// What chooses among much code by a constant: a function where constants aren't bound yet, or kernels would be many
+// times as large; inlined where they are.
+#define CHOICE static __attribute__((noinline))
 // The parameters that every kernel begins with.
 #define KERNEL_CALL                                                                                           \
   [[maybe_unused]] const LlmcContext *c, [[maybe_unused]] uint32_t thread, [[maybe_unused]] uint32_t threads, \

@@ -1,5 +1,5 @@
-// linear and linear_gated: tiles of 16 columns, divided among threads; one row goes through the GEMV, more through the
-// GEMM in blocks of rows.
+// linear: tiles of 16 columns, divided among threads; one row goes through the GEMV, more through the GEMM in blocks of
+// rows. What stands behind the product is done to a tile's sums: the bias, a gate over a pair of tiles, an epilogue.
 #pragma once
 #include "backends/kernels/rows.h"
 #include "backends/kernels/tiles_f32.h"
@@ -71,57 +71,64 @@ INLINE int64_t BytesOfTile(int64_t k) {
   return (k + StepK<T>() - 1) / StepK<T>() * StepBytes<T>();
 }
 
+// Constants and places of a call.
+struct LinearCall {
+  Factor f;
+  const uint8_t* w;
+  const float *bias, *up_bias;  // nullptr: none; a pair's second
+  int64_t n[3];                 // columns of the parts
+  uint8_t* out[3];
+  int64_t interleave, pair, out_type;
+  Gate gate;
+  Epilogue then;  // with one result
+};
+
 // Where a tile's columns go.
 struct Part {
   float* out;
   const float* bias;  // nullptr: none
   int64_t n, column;  // columns of the part, and the tile's first
 };
-INLINE void StoreTileRow(const Part& p, int64_t row, F32x16 v) {
+INLINE void StoreTileRow(const Part& p, const Epilogue& then, int64_t row, F32x16 v) {
   const int64_t n = p.n - p.column;
   float* out = p.out + row * p.n + p.column;
   if (n >= 16) {
-    Store(out, p.bias ? Add(v, Load(p.bias + p.column)) : v);
+    Store(out, Finish(then, p.bias ? Add(v, Load(p.bias + p.column)) : v, row, p.column, 16));
   } else {
-    StorePart(out, p.bias ? Add(v, LoadPart(p.bias + p.column, n)) : v, n);
+    StorePart(out, Finish(then, p.bias ? Add(v, LoadPart(p.bias + p.column, n)) : v, row, p.column, n), n);
   }
 }
 
+// Each tile is a result's columns.
 template <Type T, bool kQuantized>
-INLINE void Linear(const LlmcContext* c, uint32_t thread, uint32_t threads, int64_t rows, const uint64_t* rec,
-                   int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t k_split, int64_t interleave, int64_t has_bias,
-                   int64_t x_space, int64_t out0_space, int64_t out1_space, int64_t out2_space, int64_t over,
-                   int64_t grain) {
-  const Factor f{At(c, thread, x_space, rec[0]), k, kQuantized ? A8RowBytes(k) : 4 * k, k_split};
-  const uint8_t* w = At(c, thread, kWeights, rec[1]);
-  const float* bias = has_bias ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[2])) : nullptr;
-  const Part parts[3] = {
-      {reinterpret_cast<float*>(At(c, thread, out0_space, rec[3])), bias, n0, 0},
-      {reinterpret_cast<float*>(At(c, thread, out1_space, rec[4])), bias ? bias + n0 : nullptr, n1, 0},
-      {reinterpret_cast<float*>(At(c, thread, out2_space, rec[5])), bias ? bias + n0 + n1 : nullptr, n2, 0}};
-  const int64_t tiles0 = (n0 + 15) / 16, tiles1 = (n1 + 15) / 16, tiles2 = (n2 + 15) / 16;
-  const int64_t tile_bytes = BytesOfTile<T>(k);
+INLINE void LinearParts(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread,
+                        uint32_t threads) {
+  const Part parts[3] = {{reinterpret_cast<float*>(a.out[0]), a.bias, a.n[0], 0},
+                         {reinterpret_cast<float*>(a.out[1]), a.bias ? a.bias + a.n[0] : nullptr, a.n[1], 0},
+                         {reinterpret_cast<float*>(a.out[2]), a.bias ? a.bias + a.n[0] + a.n[1] : nullptr, a.n[2], 0}};
+  const int64_t tiles0 = (a.n[0] + 15) / 16, tiles1 = (a.n[1] + 15) / 16, tiles2 = (a.n[2] + 15) / 16;
+  const int64_t tile_bytes = BytesOfTile<T>(a.f.k);
   const auto part_of = [&](int64_t tile) {
-    const int which = interleave ? static_cast<int>(tile & 1) : tile < tiles0 ? 0 : tile < tiles0 + tiles1 ? 1 : 2;
+    const int which = a.interleave ? static_cast<int>(tile & 1) : tile < tiles0 ? 0 : tile < tiles0 + tiles1 ? 1 : 2;
     Part p = parts[which];
-    p.column = 16 * (interleave ? tile >> 1 : tile - (which > 0 ? tiles0 : 0) - (which > 1 ? tiles1 : 0));
+    p.column = 16 * (a.interleave ? tile >> 1 : tile - (which > 0 ? tiles0 : 0) - (which > 1 ? tiles1 : 0));
     return p;
   };
-  const Range range = Share(tiles0 + tiles1 + tiles2, interleave ? 2 * grain : grain, over, kTiles, thread, threads);
+  const Range range = Share(tiles0 + tiles1 + tiles2, a.interleave ? 2 * grain : grain, over, kTiles, thread, threads);
   if (rows == 1) {
     constexpr int kTogether = kQuantized || kIsFloat<T> ? 1 : 2;
     int64_t t = range.begin;
 #pragma clang loop unroll(disable)
     for (; t + kTogether <= range.end; t += kTogether) {
       F32x16 v[kTogether];
-      RowTimesTiles<T, kQuantized, kTogether>(f, w + t * tile_bytes, tile_bytes, v);
+      RowTimesTiles<T, kQuantized, kTogether>(a.f, a.w + t * tile_bytes, tile_bytes, v);
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kTogether; ++i) StoreTileRow(part_of(t + i), 0, v[i]);
+      for (int i = 0; i < kTogether; ++i) StoreTileRow(part_of(t + i), a.then, 0, v[i]);
     }
     if (kTogether > 1 && t < range.end) {
       F32x16 v[1];
-      RowTimesTiles<T, kQuantized, 1>(f, w + t * tile_bytes, tile_bytes, v);
-      StoreTileRow(part_of(t), 0, v[0]);
+      RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, v);
+      StoreTileRow(part_of(t), a.then, 0, v[0]);
     }
     return;
   }
@@ -134,11 +141,11 @@ INLINE void Linear(const LlmcContext* c, uint32_t thread, uint32_t threads, int6
 #pragma clang loop unroll(disable)
     for (int64_t first = 0; first < rows; first += kBlockRows) {
       const int64_t n_rows = rows - first < kBlockRows ? rows - first : kBlockRows;
-      RowsTimesTiles<T, kQuantized, N>(f, first, n_rows, w + t * tile_bytes, tile_bytes, acc);
+      RowsTimesTiles<T, kQuantized, N>(a.f, first, n_rows, a.w + t * tile_bytes, tile_bytes, acc);
 #pragma clang loop unroll(full)
       for (int i = 0; i < N; ++i) {
 #pragma clang loop unroll(disable)
-        for (int64_t r = 0; r < n_rows; ++r) StoreTileRow(parts_of[i], first + r, Load(acc + 16 * (N * r + i)));
+        for (int64_t r = 0; r < n_rows; ++r) StoreTileRow(parts_of[i], a.then, first + r, Load(acc + 16 * (N * r + i)));
       }
     }
   };
@@ -151,30 +158,28 @@ INLINE void Linear(const LlmcContext* c, uint32_t thread, uint32_t threads, int6
   }
 }
 
+// One result whose blocks of 32 columns may be quantised: of each tile, or of each pair of tiles (gate and up).
 template <Type T, bool kQuantized>
-INLINE void LinearGated(const LlmcContext* c, uint32_t thread, uint32_t threads, int64_t rows, const uint64_t* rec,
-                        int64_t k, int64_t n, int64_t k_split, int64_t has_bias, int64_t out_type, int64_t x_space,
-                        int64_t out_space, int64_t over, int64_t grain) {
-  const Factor f{At(c, thread, x_space, rec[0]), k, kQuantized ? A8RowBytes(k) : 4 * k, k_split};
-  const uint8_t* w = At(c, thread, kWeights, rec[1]);
-  const float* bias = has_bias ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[2])) : nullptr;
-  uint8_t* out = At(c, thread, out_space, rec[3]);
-  const int64_t tile_bytes = BytesOfTile<T>(k);
-  const auto biased = [&](F32x16 v, int64_t offset, int64_t column) {
-    return bias ? Add(v, LoadColumns(bias + offset + column, n - column < 16 ? n - column : 16)) : v;
+INLINE void LinearColumns(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread,
+                          uint32_t threads) {
+  const int64_t n = a.n[0], tile_bytes = BytesOfTile<T>(a.f.k), each = a.pair ? 2 : 1;
+  const auto biased = [&](F32x16 v, const float* bias, int64_t column) {
+    return bias ? Add(v, LoadColumns(bias + column, n - column < 16 ? n - column : 16)) : v;
   };
-  const auto value = [&](F32x16 gate, F32x16 up, int64_t column) {
-    return Mul(Silu(biased(gate, 0, column)), biased(up, n, column));
+  const auto value = [&](int64_t row, F32x16 gate, F32x16 up, int64_t column) {
+    F32x16 v = biased(gate, a.bias, column);
+    if (a.pair) v = Apply(a.gate, v, biased(up, a.up_bias, column));
+    return Finish(a.then, v, row, column, n - column < 16 ? n - column : 16);
   };
   // The pending first half of each row's block of 32 columns, for a8.
   alignas(64) float half[kBlockRows * 16];
   const auto put = [&](int64_t row, float* pending, int64_t column, F32x16 v) {
-    if (out_type != kA8) {
-      StorePart(reinterpret_cast<float*>(out) + row * n + column, v, n - column);
+    if (a.out_type != kA8) {
+      StorePart(reinterpret_cast<float*>(a.out[0]) + row * n + column, v, n - column);
     } else if (column % 32 == 0) {
       Store(pending, v);
     } else {
-      QuantizeBlock(Load(pending), v, out + row * A8RowBytes(n), n, column / 32);
+      QuantizeBlock(Load(pending), v, a.out[0] + row * A8RowBytes(n), n, column / 32);
     }
   };
   const Range range = Share((n + 15) / 16, grain, over, kTiles, thread, threads);
@@ -182,8 +187,14 @@ INLINE void LinearGated(const LlmcContext* c, uint32_t thread, uint32_t threads,
 #pragma clang loop unroll(disable)
     for (int64_t t = range.begin; t < range.end; ++t) {
       F32x16 v[2];
-      RowTimesTiles<T, kQuantized, 2>(f, w + 2 * t * tile_bytes, tile_bytes, v);
-      put(0, half, 16 * t, value(v[0], v[1], 16 * t));
+      if (a.pair) {
+        RowTimesTiles<T, kQuantized, 2>(a.f, a.w + 2 * t * tile_bytes, tile_bytes, v);
+      } else {
+        F32x16 one[1];
+        RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, one);
+        v[0] = v[1] = one[0];
+      }
+      put(0, half, 16 * t, value(0, v[0], v[1], 16 * t));
     }
     return;
   }
@@ -193,51 +204,60 @@ INLINE void LinearGated(const LlmcContext* c, uint32_t thread, uint32_t threads,
     const int64_t n_rows = rows - first < kBlockRows ? rows - first : kBlockRows;
 #pragma clang loop unroll(disable)
     for (int64_t t = range.begin; t < range.end; ++t) {
-      RowsTimesTiles<T, kQuantized, 2>(f, first, n_rows, w + 2 * t * tile_bytes, tile_bytes, sums);
+      if (a.pair) {
+        RowsTimesTiles<T, kQuantized, 2>(a.f, first, n_rows, a.w + 2 * t * tile_bytes, tile_bytes, sums);
+      } else {
+        RowsTimesTiles<T, kQuantized, 1>(a.f, first, n_rows, a.w + t * tile_bytes, tile_bytes, sums);
+      }
 #pragma clang loop unroll(disable)
       for (int64_t i = 0; i < n_rows; ++i) {
-        put(first + i, half + 16 * i, 16 * t, value(Load(sums + 32 * i), Load(sums + 32 * i + 16), 16 * t));
+        const float* sum = sums + 16 * each * i;
+        put(first + i, half + 16 * i, 16 * t, value(first + i, Load(sum), Load(sum + 16), 16 * t));
       }
     }
   }
 }
 
-#define LINEAR_ARGS                                                                                             \
-  c, thread, threads, rows, rec, k, n0, n1, n2, k_split, interleave, has_bias, x_space, out0_space, out1_space, \
-      out2_space, over, grain
-KERNEL void linear_a8(KERNEL_CALL, int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t type, int64_t k_split,
-                      int64_t interleave, int64_t has_bias, int64_t x_space, int64_t out0_space, int64_t out1_space,
-                      int64_t out2_space, int64_t over, int64_t grain) {
-#define CASE(T) \
-  case T: Linear<T, true>(LINEAR_ARGS); break;
-  switch (TileType(type)) { BLOCK_TYPES(CASE) }
-#undef CASE
+template <Type T, bool kQuantized>
+INLINE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
+  if (a.pair || a.out_type == kA8) {
+    LinearColumns<T, kQuantized>(a, rows, over, grain, thread, threads);
+  } else {
+    LinearParts<T, kQuantized>(a, rows, over, grain, thread, threads);
+  }
 }
-KERNEL void linear_f32(KERNEL_CALL, int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t type, int64_t k_split,
-                       int64_t interleave, int64_t has_bias, int64_t x_space, int64_t out0_space, int64_t out1_space,
-                       int64_t out2_space, int64_t over, int64_t grain) {
-#define CASE(T) \
-  case T: Linear<T, false>(LINEAR_ARGS); break;
-  switch (TileType(type)) { WEIGHT_TYPES(CASE) }
-#undef CASE
-}
-#undef LINEAR_ARGS
 
-#define GATED_ARGS c, thread, threads, rows, rec, k, n, k_split, has_bias, out_type, x_space, out_space, over, grain
-KERNEL void linear_gated_a8(KERNEL_CALL, int64_t k, int64_t n, int64_t type, int64_t k_split, int64_t has_bias,
-                            int64_t out_type, int64_t x_space, int64_t out_space, int64_t over, int64_t grain) {
+#define LINEAR_CONSTANTS                                                                                            \
+  int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t weight_type, int64_t k_split, int64_t interleave,          \
+      int64_t has_bias, int64_t pair, int64_t act, int64_t alpha, int64_t limit, int64_t then0, int64_t then1,      \
+      int64_t then2, int64_t other_row, int64_t out_type, int64_t x_space, int64_t other_space, int64_t out0_space, \
+      int64_t out1_space, int64_t out2_space, int64_t over, int64_t grain
+#define LINEAR_CALL(stride)                                                                                        \
+  const float* bias = has_bias ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[2])) : nullptr;        \
+  const LinearCall a {                                                                                             \
+    {At(c, thread, x_space, rec[0]), k, stride, k_split}, At(c, thread, kWeights, rec[1]), bias,                   \
+        bias ? bias + n0 : nullptr, {n0, n1, n2},                                                                  \
+        {At(c, thread, out0_space, rec[4]), At(c, thread, out1_space, rec[5]), At(c, thread, out2_space, rec[6])}, \
+        interleave, pair, out_type, {act, alpha, limit},                                                           \
+        EpilogueOf(then0, then1, then2, other_row, At(c, thread, other_space, rec[3]), n0)                         \
+  }
+#define LINEAR_OF(T, quantized) Linear<T, quantized>(a, rows, over, grain, thread, threads)
+KERNEL void linear_a8(KERNEL_CALL, LINEAR_CONSTANTS) {
+  LINEAR_CALL(A8RowBytes(k));
 #define CASE(T) \
-  case T: LinearGated<T, true>(GATED_ARGS); break;
-  switch (TileType(type)) { BLOCK_TYPES(CASE) }
+  case T: LINEAR_OF(T, true); break;
+  switch (TileType(weight_type)) { BLOCK_TYPES(CASE) }
 #undef CASE
 }
-KERNEL void linear_gated_f32(KERNEL_CALL, int64_t k, int64_t n, int64_t type, int64_t k_split, int64_t has_bias,
-                             int64_t out_type, int64_t x_space, int64_t out_space, int64_t over, int64_t grain) {
+KERNEL void linear_f32(KERNEL_CALL, LINEAR_CONSTANTS) {
+  LINEAR_CALL(4 * k);
 #define CASE(T) \
-  case T: LinearGated<T, false>(GATED_ARGS); break;
-  switch (TileType(type)) { WEIGHT_TYPES(CASE) }
+  case T: LINEAR_OF(T, false); break;
+  switch (TileType(weight_type)) { WEIGHT_TYPES(CASE) }
 #undef CASE
 }
-#undef GATED_ARGS
+#undef LINEAR_OF
+#undef LINEAR_CALL
+#undef LINEAR_CONSTANTS
 
 }  // namespace KERNELS_NAMESPACE

@@ -1,7 +1,8 @@
-// The arithmetic that kernels share beyond one rounding: exp2 in parts, silu, the row norm, quantisation of a block
-// (ir/README.md, Numerics).
+// The arithmetic that kernels share beyond one rounding: exp2 in parts, sums over a row, quantisation of a block
+// (ir/README.md, Numerics; the constants are ir/math.h's).
 #pragma once
 #include "backends/kernels/primitives.h"
+#include "ir/math.h"
 
 namespace KERNELS_NAMESPACE {
 
@@ -19,40 +20,39 @@ INLINE float Pow2Of(float t) {
   return FloatOfBits(field << 23);
 }
 
+// The polynomial of 2^f without its first term, divided by f (ir/math.h).
+INLINE F32x16 Exp2Slope(F32x16 f) {
+  F32x16 p = Fma(Splat(math::kExp2C6), f, Splat(math::kExp2C5));
+  p = Fma(p, f, Splat(math::kExp2C4));
+  p = Fma(p, f, Splat(math::kExp2C3));
+  p = Fma(p, f, Splat(math::kExp2C2));
+  return Fma(p, f, Splat(math::kExp2C1));
+}
+INLINE F32x16 Exp2Polynomial(F32x16 f) { return Fma(Exp2Slope(f), f, Splat(math::kExp2C0)); }
 // 2^x = p * 2^(n - 1), n = rint(x), p in [1.41, 2.83].
 INLINE F32x16 Exp2Parts(F32x16 x, F32x16& n) {
   n = Round(x);
-  const F32x16 f = Sub(x, n);
-  F32x16 p = Fma(Splat(0x1.4454b2p-12f), f, Splat(0x1.5f1c46p-9f));
-  p = Fma(p, f, Splat(0x1.3b2f4cp-6f));
-  p = Fma(p, f, Splat(0x1.c6aff4p-4f));
-  p = Fma(p, f, Splat(0x1.ebfbcep-2f));
-  p = Fma(p, f, Splat(0x1.62e42ep+0f));
-  return Fma(p, f, Splat(0x1p+1f));
+  return Exp2Polynomial(Sub(x, n));
 }
 
-INLINE F32x16 Silu(F32x16 g) {
-  F32x16 n;
-  const F32x16 p = Exp2Parts(Min(Mul(g, Splat(-0x1.715476p+0f)), Splat(125.0f)), n);
-  const F32x16 e = Mul(p, Pow2(Add(n, Splat(126.0f))));
-  return Div(g, Add(Splat(1.0f), e));
-}
-
-// 1 / sqrt(mean of squares + eps) of x[0 .. dim-1]; a NaN where the sum overflows, which would make it zero.
-INLINE float RowScale(const float* x, int64_t dim, float eps) {
+// tree16 of a row's lanes, lane[i mod 16] = add(lane, x[i]), from +0.
+template <class F>
+INLINE float RowSum(const float* x, int64_t dim, F add) {
   F32x16 lanes = Zero();
   int64_t i = 0;
 #pragma clang loop unroll(disable)
-  for (; i + 16 <= dim; i += 16) {
-    const F32x16 v = Load(x + i);
-    lanes = Fma(v, v, lanes);
-  }
-  if (i < dim) {
-    const F32x16 v = LoadPart(x + i, dim - i);
-    lanes = Fma(v, v, lanes);
-  }
-  const float r = 1.0f / __builtin_sqrtf(TreeSum(lanes) / static_cast<float>(dim) + eps);
+  for (; i + 16 <= dim; i += 16) lanes = add(lanes, Load(x + i));
+  if (i < dim) lanes = add(lanes, LoadPart(x + i, dim - i));
+  return TreeSum(lanes);
+}
+// 1 / sqrt(squares / dim + eps); a NaN where the sum of squares overflows, which would make it zero.
+INLINE float InverseRoot(float squares, int64_t dim, float eps) {
+  const float r = 1.0f / __builtin_sqrtf(squares / static_cast<float>(dim) + eps);
   return r > 0 ? r : __builtin_nanf("");
+}
+// Of x[0 .. dim-1].
+INLINE float RowScale(const float* x, int64_t dim, float eps) {
+  return InverseRoot(RowSum(x, dim, [](F32x16 lanes, F32x16 v) { return Fma(v, v, lanes); }), dim, eps);
 }
 
 // A row of a8 (ir/dtypes.def): codes, scales d, d * f32(sum), and a word a block: the sum of all codes in the low half,
@@ -72,9 +72,8 @@ INLINE A8 A8Row(const uint8_t* row, int64_t k) {
 // Codes of 32 values, and their largest magnitude, 0 where it is flushed. It is found among bits, where a NaN is above
 // all: so it isn't finite when one of the values isn't, and the codes are then any.
 INLINE float BlockCodes(F32x16 lo, F32x16 hi, I32x16& a, I32x16& b) {
-  constexpr int32_t kFlushBits = 0x17800000;  // of 2^-80
   const int32_t bits = MaxIntLane(MaxInt(AbsBits(lo), AbsBits(hi)));
-  const float max = FloatOfBits(bits > kFlushBits ? bits : 0);
+  const float max = FloatOfBits(bits > __builtin_bit_cast(int32_t, math::kQuantizeFlush) ? bits : 0);
   const float inverse = max > 0 ? 127.0f / max : 0.0f;
   a = ToInt(Mul(lo, Splat(inverse)));
   b = ToInt(Mul(hi, Splat(inverse)));
@@ -84,7 +83,7 @@ INLINE float BlockCodes(F32x16 lo, F32x16 hi, I32x16& a, I32x16& b) {
 // Block `block` of an a8 row of k elements from 32 values.
 INLINE void QuantizeBlock(F32x16 lo, F32x16 hi, uint8_t* row, int64_t k, int64_t block) {
   I32x16 a, b;
-  const float d = BlockCodes(lo, hi, a, b) * 0x1.020408p-7f;
+  const float d = BlockCodes(lo, hi, a, b) * math::kInv127;
   const int32_t first = SumInt(a), sum = first + SumInt(b);
   StoreCodes(reinterpret_cast<int8_t*>(row) + 32 * block, a, b);
   float* scales = reinterpret_cast<float*>(row + k);

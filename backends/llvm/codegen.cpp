@@ -225,10 +225,12 @@ class Builder {
       f.removeFnAttr("target-cpu");
       f.removeFnAttr(llvm::Attribute::UWTable);
       SetTarget(f);
-      // Whatever a kernel is made of must see its constants, so a helper that clang left out of line (a large lambda)
-      // goes in.
-      if (f.hasLocalLinkage() && !f.hasFnAttribute(llvm::Attribute::NoInline))
+      // Whatever a kernel is made of must see its constants, so a helper that clang left out of line (a large lambda),
+      // or was told to leave there (CHOICE, kernel.h), goes in.
+      if (f.hasLocalLinkage()) {
+        f.removeFnAttr(llvm::Attribute::NoInline);
         f.addFnAttr(llvm::Attribute::AlwaysInline);
+      }
     }
   }
 

@@ -82,8 +82,8 @@ struct Times {
 Times TimesOn(const Module& module, const Func& func, const TargetCpu& cpu) {
   Times times;
   for (const Op& op : func.ops) {
-    if (DefOf(op.kind).weight < 0) continue;
-    const DnnlStep product = ProductOf(module, func, op, false);
+    if (!IsWholeProduct(op)) continue;
+    const DnnlStep product = ProductOf(module, func, op, nullptr);
     double work = 0;
     for (const DnnlStep::Part& part : product.parts)
       work += 2e-6 * static_cast<double>(part.n) * static_cast<double>(product.k) * product.max_rows;

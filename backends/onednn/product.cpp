@@ -55,9 +55,18 @@ DnnlCompute ComputeOf(const Func& func, const Op& linear, const Type& x, const T
   return w.dtype == DType::BF16 && HoldsBf16(func, linear.operands[0]) ? DnnlCompute::Bf16 : DnnlCompute::F32;
 }
 
+DnnlGate GateOf(const Op& gate) {
+  const std::string act = std::get<std::string>(AttrOf(gate, "act"));
+  for (uint32_t i = 1; i < kDnnlGates; ++i) {
+    if (DnnlGateName(static_cast<DnnlGate>(i)) == act) return static_cast<DnnlGate>(i);
+  }
+  LLMC_CHECK(false, "a product has no gate " + act);
+  return DnnlGate::None;
+}
+
 }  // namespace
 
-DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, bool gated) {
+DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, const Op* gate) {
   const Type& x = TypeOf(module, func, linear.operands[0]);
   const Type& w = TypeOf(module, func, linear.operands[1]);
   DnnlStep step;
@@ -68,8 +77,8 @@ DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, boo
   step.w_type = static_cast<uint32_t>(w.dtype);
   step.k = static_cast<uint64_t>(x.dims[1].value);
   step.interleave = std::get<bool>(AttrOf(linear, "interleave"));
-  step.gate = gated ? DnnlGate::Silu : DnnlGate::None;
-  for (size_t i = 0; i < (gated ? 1 : linear.results.size()); ++i) {
+  step.gate = gate == nullptr ? DnnlGate::None : GateOf(*gate);
+  for (size_t i = 0; i < (gate != nullptr ? 1 : linear.results.size()); ++i) {
     const Type& y = func.values[static_cast<size_t>(linear.results[i])].type;
     step.parts.push_back({static_cast<uint64_t>(y.dims[1].value), {}});
   }

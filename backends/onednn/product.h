@@ -6,8 +6,8 @@
 
 namespace llmc {
 
-// The step of `linear`, without places; `gated`: its function goes on with `gated`. Slices are cut here: their width
-// depends on shapes alone, never on threads, so bits don't either.
-DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, bool gated);
+// The step of `linear`, without places; `gate`: the op that takes its pair of results in the same function, or null.
+// Slices are cut here: their width depends on shapes alone, never on threads, so bits don't either.
+DnnlStep ProductOf(const Module& module, const Func& func, const Op& linear, const Op* gate);
 
 }  // namespace llmc

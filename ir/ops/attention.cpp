@@ -14,6 +14,7 @@ using namespace ops;
 constexpr int64_t kKeys = math::kGroupKeys;
 
 int64_t WindowOf(const Op& op) { return std::get<int64_t>(AttrOf(op, "window")); }
+bool SeesAll(const Op& op) { return std::get<bool>(AttrOf(op, "all")); }
 
 // Groups of 64 positions that a query sees: first to last.
 struct Visible {
@@ -21,14 +22,23 @@ struct Visible {
   int64_t first_group() const { return first_key / kKeys; }
   int64_t last_group() const { return last_key / kKeys; }
 };
-Visible VisibleTo(int64_t query, int64_t window) {
-  return {window > 0 ? std::max<int64_t>(0, query - window + 1) : 0, query};
+// last: the last position of the call, which all see without a causal mask.
+Visible VisibleTo(const Op& op, int64_t query, int64_t last) {
+  const int64_t window = WindowOf(op);
+  const int64_t first = window > 0 ? std::max<int64_t>(0, query - window + 1) : 0;
+  if (!SeesAll(op)) return {first, query};
+  return {first, window > 0 ? std::min(last, query + window - 1) : last};
 }
 
 void NeedWindow(const InferContext& c, std::string_view label) {
   if (const int64_t window = WindowOf(c.op); window < 0) {
     c.Fail(label, "window is " + std::to_string(window) + ", must not be negative");
   }
+}
+
+// Without a causal mask rows see the call's last position, so they are rows of one sequence: operand i is a scalar.
+void NeedOnePosition(const InferContext& c, size_t i, std::string_view label) {
+  if (SeesAll(c.op) && !c.operand(i).dims.empty()) c.Fail(label, Describe(c, i) + ": `all` takes one position, i32[]");
 }
 
 // Constraints of attention and attention_groups.
@@ -57,7 +67,9 @@ void CheckAttention(const InferContext& c) {
   }
   NeedPositions(c, 3, "C4");
   NeedWindow(c, "C5");
-  if (!std::isfinite(c.op.attrs.F32("scale"))) c.Fail("C6", "scale must be finite");
+  NeedOnePosition(c, 3, "C5");
+  NeedFinite(c, "scale", "C6");
+  if (NeedFinite(c, "cap", "C6") < 0) c.Fail("C6", "cap must not be negative");
   // A module without the option `context` promises no number of positions, so nothing is required of its caches.
   const int64_t context = c.module.options.IntOr("context", 0);
   const int64_t window = WindowOf(c.op);
@@ -69,8 +81,15 @@ void CheckAttention(const InferContext& c) {
   }
 }
 
+// f32[Hq], one for each query head.
+void NeedSinks(const InferContext& c, size_t i, std::string_view label) {
+  const Type want{DType::F32, {c.operand(0).dims[1]}, Layout::Rows, -1};
+  if (c.has(i) && c.operand(i) != want) c.Fail(label, Describe(c, i) + ", must be " + ToText(want));
+}
+
 std::vector<Type> InferAttention(const InferContext& c) {
   CheckAttention(c);
+  NeedSinks(c, 4, "C8");
   return {c.operand(0)};
 }
 
@@ -82,12 +101,13 @@ void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, co
   const Cache keys(c, c.operands[1], first_row);
   const Cache values(c, c.operands[2], first_row);
   const int64_t pos = PositionOf(c.operands[3], first_row);
-  const int64_t window = WindowOf(c.op);
+  const float cap = std::get<float>(AttrOf(c.op, "cap"));
   const float scale = c.op.attrs.F32("scale");
   const int64_t heads = DimOf(q, 1);
   const int64_t d = DimOf(q, 2);
   const int64_t per_kv = heads / keys.heads();
-  const Visible all{VisibleTo(pos, window).first_key, pos + end_row - first_row - 1};
+  const int64_t last = pos + end_row - first_row - 1;
+  const Visible all{VisibleTo(c.op, pos, last).first_key, last};
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   std::vector<float> scaled(size(d));
   std::vector<float> group_keys(size(d * kKeys));
@@ -103,7 +123,7 @@ void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, co
         }
       }
       for (int64_t s = first_row; s < end_row; ++s) {
-        const Visible visible = VisibleTo(pos + s - first_row, window);
+        const Visible visible = VisibleTo(c.op, pos + s - first_row, last);
         const int64_t begin = std::max(base, visible.first_key) - base;
         const int64_t end = std::min(base + kKeys - 1, visible.last_key) + 1 - base;
         if (begin >= end) continue;
@@ -111,7 +131,7 @@ void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, co
           for (int64_t i = 0; i < d; ++i) scaled[size(i)] = q.as<float>()[(s * heads + h) * d + i] * scale;
           float m = 0;
           float l = 0;
-          AttendGroup(scaled.data(), group_keys.data(), group_values.data(), d, begin, end, &m, &l, o.data());
+          AttendGroup(scaled.data(), group_keys.data(), group_values.data(), d, begin, end, cap, &m, &l, o.data());
           visit(s, h, group - visible.first_group(), m, l, o.data());
         }
       }
@@ -136,6 +156,14 @@ void Finish(float l, int64_t d, const float* o, float* out) {
   for (int64_t i = 0; i < d; ++i) out[i] = std::fma(o[i], r, 0.0F);
 }
 
+// A sink is one more group, with a score and without a value.
+void MergeSink(const Tensor& sinks, int64_t head, int64_t d, Merged& to, float* o) {
+  const math::Exp2Parts parts = math::SplitExp2(sinks.as<float>()[head] * math::kLog2Ef);
+  const float l = parts.p * math::Pow2(parts.n - parts.n + 126.0F);
+  const std::vector<float> none(static_cast<size_t>(d), 0.0F);
+  MergeGroup(parts.n, l, none.data(), d, &to.m, &to.l, o);
+}
+
 void EvalAttention(const EvalContext& c) {
   const Tensor& q = c.operands[0];
   const int64_t d = Inner(q);
@@ -147,6 +175,8 @@ void EvalAttention(const EvalContext& c) {
     MergeGroup(m, l, group_o, d, &to.m, &to.l, o.data() + at * d);
   });
   for (int64_t at = 0; at < RowsOf(q); ++at) {
+    Merged& to = merged[static_cast<size_t>(at)];
+    if (c.operands.size() > 4) MergeSink(c.operands[4], at % DimOf(q, 1), d, to, o.data() + at * d);
     Finish(merged[static_cast<size_t>(at)].l, d, o.data() + at * d, c.results[0].as<float>() + at * d);
   }
 }
@@ -178,16 +208,18 @@ std::vector<Type> InferAttentionMerge(const InferContext& c) {
   const int64_t inner = NeedConstant(c, partials.dims[3], 3, "C1", "partials' dim 3");
   NeedPositions(c, 1, "C2");
   NeedWindow(c, "C3");
+  NeedOnePosition(c, 1, "C3");
+  NeedSinks(c, 2, "C4");
   return {Type{DType::F32, {partials.dims[0], partials.dims[1], Dim(inner - 2)}, Layout::Rows, -1}};
 }
 
 void EvalAttentionMerge(const EvalContext& c) {
   const Tensor& partials = c.operands[0];
-  const int64_t window = WindowOf(c.op);
   const int64_t d = Inner(c.results[0]);
+  const int64_t last = PositionOf(c.operands[1], DimOf(partials, 0) - 1);
   std::vector<float> o(static_cast<size_t>(d));
   for (int64_t row = 0; row < RowsOf(c.results[0]); ++row) {
-    const Visible visible = VisibleTo(PositionOf(c.operands[1], row / DimOf(partials, 1)), window);
+    const Visible visible = VisibleTo(c.op, PositionOf(c.operands[1], row / DimOf(partials, 1)), last);
     const int64_t groups = visible.last_group() - visible.first_group() + 1;
     if (groups > DimOf(partials, 2)) {
       Fail(DiagKind::ConstraintViolated, {},
@@ -200,6 +232,7 @@ void EvalAttentionMerge(const EvalContext& c) {
       const float* from = partials.as<float>() + (row * DimOf(partials, 2) + group) * (d + 2);
       MergeGroup(from[0], from[1], from + 2, d, &merged.m, &merged.l, o.data());
     }
+    if (c.operands.size() > 2) MergeSink(c.operands[2], row % DimOf(partials, 1), d, merged, o.data());
     Finish(merged.l, d, o.data(), c.results[0].as<float>() + row * d);
   }
 }
@@ -207,13 +240,12 @@ void EvalAttentionMerge(const EvalContext& c) {
 Cost CostAttention(const InferContext& c, int64_t rows, int64_t total) {
   const Type& q = c.operand(0);
   const Type& k = c.operand(1);
-  const int64_t window = WindowOf(c.op);
   double pairs = 0;  // (query, visible key)
   for (int64_t position = total - rows; position < total; ++position) {
-    const Visible visible = VisibleTo(position, window);
+    const Visible visible = VisibleTo(c.op, position, total - 1);
     pairs += static_cast<double>(visible.last_key - visible.first_key + 1);
   }
-  const int64_t first = VisibleTo(std::max<int64_t>(0, total - rows), window).first_key;
+  const int64_t first = VisibleTo(c.op, std::max<int64_t>(0, total - rows), total - 1).first_key;
   const double row_bytes =
       static_cast<double>(k.dims[1].value) * static_cast<double>(RowBytes(k.dtype, k.dims[2].value));
   Cost cost;
@@ -225,13 +257,15 @@ Cost CostAttention(const InferContext& c, int64_t rows, int64_t total) {
 const std::vector<AttrDef> kAttrs = {
     {.name = "scale", .type = AttrType::F32, .required = true, .otherwise = {}},
     {.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}},
+    {.name = "all", .type = AttrType::Bool, .required = false, .otherwise = false},
+    {.name = "cap", .type = AttrType::F32, .required = false, .otherwise = 0.0F},
 };
 
 }  // namespace
 
 const OpDef kAttentionDef = {
-    .summary = "Causal softmax attention over the cache.",
-    .operands = {{"q"}, {"k", false, Layout::Keys16}, {"v", false, Layout::Heads}, {"pos"}},
+    .summary = "Softmax attention over the cache.",
+    .operands = {{"q"}, {"k", false, Layout::Keys16}, {"v", false, Layout::Heads}, {"pos"}, {"sinks", true}},
     .attrs = kAttrs,
     .results = {"out"},
     .few = Over::Heads,
@@ -239,7 +273,7 @@ const OpDef kAttentionDef = {
     .infer = InferAttention,
     .eval = EvalAttention,
     .cost = CostAttention,
-    .divisions = {{Over::Heads, "ooow"}, {Over::Rows, "owww"}, {Over::Queries, "owww"}},
+    .divisions = {{Over::Heads, "ooowo"}, {Over::Rows, "owwww"}, {Over::Queries, "owwww"}},
 };
 
 const OpDef kAttentionGroupsDef = {
@@ -257,12 +291,13 @@ const OpDef kAttentionGroupsDef = {
 
 const OpDef kAttentionMergeDef = {
     .summary = "Groups merged, ascending: with attention_groups the same as attention.",
-    .operands = {{"partials"}, {"pos"}},
-    .attrs = {{.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}}},
+    .operands = {{"partials"}, {"pos"}, {"sinks", true}},
+    .attrs = {{.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}},
+              {.name = "all", .type = AttrType::Bool, .required = false, .otherwise = false}},
     .results = {"out"},
     .infer = InferAttentionMerge,
     .eval = EvalAttentionMerge,
-    .divisions = {{Over::Heads, "ww"}, {Over::Rows, "ww"}},
+    .divisions = {{Over::Heads, "www"}, {Over::Rows, "www"}},
 };
 
 }  // namespace llmc

@@ -10,10 +10,13 @@ namespace {
 constexpr int kKeys = math::kGroupKeys;
 
 LLMC_INLINE void Attend(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                        float* m, float* l, float* o) {
+                        float cap, float* m, float* l, float* o) {
   float s[kKeys] = {};
   for (int64_t i = 0; i < d; ++i) {
     for (int k = 0; k < kKeys; ++k) s[k] = __builtin_fmaf(q[i], keys[i * kKeys + k], s[k]);
+  }
+  if (cap != 0) {
+    for (float& score : s) score = cap * math::Tanh(score);
   }
   float largest = s[begin];
   for (int64_t k = begin + 1; k < end; ++k) largest = s[k] > largest ? s[k] : largest;
@@ -31,25 +34,26 @@ LLMC_INLINE void Attend(const float* q, const float* keys, const float* values, 
 
 #if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) void AttendAvx2(const float* q, const float* keys, const float* values, int64_t d,
-                                                    int64_t begin, int64_t end, float* m, float* l, float* o) {
-  Attend(q, keys, values, d, begin, end, m, l, o);
+                                                    int64_t begin, int64_t end, float cap, float* m, float* l,
+                                                    float* o) {
+  Attend(q, keys, values, d, begin, end, cap, m, l, o);
 }
 #endif
 void AttendPortable(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                    float* m, float* l, float* o) {
-  Attend(q, keys, values, d, begin, end, m, l, o);
+                    float cap, float* m, float* l, float* o) {
+  Attend(q, keys, values, d, begin, end, cap, m, l, o);
 }
 
 }  // namespace
 
 void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                 float* m, float* l, float* o, [[maybe_unused]] bool portable) {
+                 float cap, float* m, float* l, float* o, [[maybe_unused]] bool portable) {
 #if defined(__x86_64__)
   if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return AttendAvx2(q, keys, values, d, begin, end, m, l, o);
+    return AttendAvx2(q, keys, values, d, begin, end, cap, m, l, o);
   }
 #endif
-  AttendPortable(q, keys, values, d, begin, end, m, l, o);
+  AttendPortable(q, keys, values, d, begin, end, cap, m, l, o);
 }
 
 }  // namespace llmc::ops

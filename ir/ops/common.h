@@ -15,9 +15,15 @@ namespace llmc::ops {
 // ... has this element type and rank, in rows; `shape` is how ir/README.md writes it: "f32[S, D]".
 void NeedRows(const InferContext& c, size_t i, DType dtype, size_t rank, std::string_view label,
               std::string_view shape);
+// ... is f32 in rows, of any shape.
+void NeedF32(const InferContext& c, size_t i, std::string_view label);
+// ... is operand 0's type, or a row: a weight or const f32[W], W the elements of a row of operand 0.
+void NeedSameOrRow(const InferContext& c, size_t i, std::string_view label);
+// The attribute; fails unless it is finite.
+float NeedFinite(const InferContext& c, std::string_view attr, std::string_view label);
 // ... is f32[D], D being operand 0's innermost dim.
 void NeedGain(const InferContext& c, size_t i, std::string_view label);
-// ... is where operand 0's rows stand: i32[], the first row's position, or i32[S], each row's.
+// ... is where the op's rows stand: i32[], the first row's position, or i32[S], each row's.
 void NeedPositions(const InferContext& c, size_t i, std::string_view label);
 // ... has operand 0's type.
 void NeedSameType(const InferContext& c, size_t i, std::string_view label);

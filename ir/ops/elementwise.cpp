@@ -1,4 +1,4 @@
-// add, gated, quantize and round: ops without sums across a row.
+// add, mul, scale, clamp, quantize and round: ops without sums across a row.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,38 +11,60 @@ namespace {
 
 using namespace ops;
 
-std::vector<Type> InferAdd(const InferContext& c) {
-  const Type& a = c.operand(0);
-  if (a.dtype != DType::F32 || a.layout != Layout::Rows || a.state >= 0) {
-    c.Fail("C1", Describe(c, 0) + ", must be f32 in rows");
-  }
-  NeedSameType(c, 1, "C2");
-  return {a};
-}
-
-void EvalAdd(const EvalContext& c) {
-  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
-    c.results[0].as<float>()[i] = c.operands[0].as<float>()[i] + c.operands[1].as<float>()[i];
-  }
-}
-
-std::vector<Type> InferGated(const InferContext& c) {
-  NeedRows(c, 0, DType::F32, 2, "C1", "f32[S, F]");
-  NeedSameType(c, 1, "C2");
+std::vector<Type> InferTwo(const InferContext& c) {
+  NeedF32(c, 0, "C1");
+  NeedSameOrRow(c, 1, "C2");
   return {c.operand(0)};
 }
 
-void EvalGated(const EvalContext& c) {
-  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
-    c.results[0].as<float>()[i] = math::Silu(c.operands[0].as<float>()[i]) * c.operands[1].as<float>()[i];
-  }
+// f(a, b) of each element; a row b for all rows.
+template <class F>
+void EvalTwo(const EvalContext& c, const F& f) {
+  const auto* a = c.operands[0].as<float>();
+  const auto* b = c.operands[1].as<float>();
+  const int64_t size = ElementCount(c.operands[1].type);
+  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) c.results[0].as<float>()[i] = f(a[i], b[i % size]);
+}
+void EvalAdd(const EvalContext& c) {
+  EvalTwo(c, [](float a, float b) { return a + b; });
+}
+void EvalMul(const EvalContext& c) {
+  EvalTwo(c, [](float a, float b) { return a * b; });
+}
+
+template <class F>
+void EvalOne(const EvalContext& c, const F& f) {
+  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i)
+    c.results[0].as<float>()[i] = f(c.operands[0].as<float>()[i]);
+}
+
+std::vector<Type> InferScale(const InferContext& c) {
+  NeedF32(c, 0, "C1");
+  NeedFinite(c, "factor", "C2");
+  return {c.operand(0)};
+}
+void EvalScale(const EvalContext& c) {
+  const float factor = c.op.attrs.F32("factor");
+  EvalOne(c, [&](float x) { return x * factor; });
+}
+
+std::vector<Type> InferClamp(const InferContext& c) {
+  NeedF32(c, 0, "C1");
+  if (NeedFinite(c, "limit", "C2") <= 0) c.Fail("C2", "limit must be positive");
+  return {c.operand(0)};
+}
+void EvalClamp(const EvalContext& c) {
+  const float limit = c.op.attrs.F32("limit");
+  EvalOne(c, [&](float x) { return math::Clamp(x, limit); });
 }
 
 std::vector<Type> InferQuantize(const InferContext& c) {
-  NeedRows(c, 0, DType::F32, 2, "C1", "f32[S, K]");
-  const Dim& k = c.operand(0).dims[1];
+  NeedF32(c, 0, "C1");
+  if (c.operand(0).dims.size() < 2 || c.operand(0).dims.size() > 3)
+    c.Fail("C1", Describe(c, 0) + ", must be f32[S, K] or f32[S, k, K]");
+  const Dim& k = c.operand(0).dims.back();
   if (k.is_symbol() || k.value < 32 || k.value % 32 != 0) {
-    c.Fail("C2", Describe(c, 0) + ": dim 1 must be a multiple of 32");
+    c.Fail("C2", Describe(c, 0) + ": the innermost dim must be a multiple of 32");
   }
   return {Type{DType::A8, c.operand(0).dims, Layout::Rows, -1}};
 }
@@ -73,17 +95,12 @@ void EvalQuantize(const EvalContext& c) {
 }
 
 std::vector<Type> InferRound(const InferContext& c) {
-  const Type& x = c.operand(0);
-  if (x.dtype != DType::F32 || x.layout != Layout::Rows || x.state >= 0) {
-    c.Fail("C1", Describe(c, 0) + ", must be f32 in rows");
-  }
-  return {x};
+  NeedF32(c, 0, "C1");
+  return {c.operand(0)};
 }
 
 void EvalRound(const EvalContext& c) {
-  for (int64_t i = 0; i < ElementCount(c.results[0].type); ++i) {
-    c.results[0].as<float>()[i] = math::BfloatToFloat(math::FloatToBfloat(c.operands[0].as<float>()[i]));
-  }
+  EvalOne(c, [](float x) { return math::BfloatToFloat(math::FloatToBfloat(x)); });
 }
 
 }  // namespace
@@ -94,26 +111,42 @@ const OpDef kAddDef = {
     .attrs = {},
     .results = {"sum"},
     .row_wise = true,
-    .infer = InferAdd,
+    .infer = InferTwo,
     .eval = EvalAdd,
     .divisions = {{Over::Rows, "oo"}, {Over::Tiles, "oo"}},
 };
 
-const OpDef kGatedDef = {
-    .summary = "act(gate) * up.",
-    .operands = {{"gate"}, {"up"}},
-    .attrs = {{.name = "act",
-               .type = AttrType::Ident,
-               .required = false,
-               .otherwise = std::string("silu"),
-               .choices = {"silu"}}},
-    .results = {"h"},
+const OpDef kMulDef = {
+    .summary = "Elementwise product.",
+    .operands = {{"a"}, {"b"}},
+    .attrs = {},
+    .results = {"product"},
     .row_wise = true,
-    .takes_pair = true,
-    .few = Over::Tiles,
-    .infer = InferGated,
-    .eval = EvalGated,
+    .infer = InferTwo,
+    .eval = EvalMul,
     .divisions = {{Over::Rows, "oo"}, {Over::Tiles, "oo"}},
+};
+
+const OpDef kScaleDef = {
+    .summary = "x times a number.",
+    .operands = {{"x"}},
+    .attrs = {{.name = "factor", .type = AttrType::F32, .required = true, .otherwise = {}}},
+    .results = {"y"},
+    .row_wise = true,
+    .infer = InferScale,
+    .eval = EvalScale,
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
+};
+
+const OpDef kClampDef = {
+    .summary = "x, cut at both sides.",
+    .operands = {{"x"}},
+    .attrs = {{.name = "limit", .type = AttrType::F32, .required = true, .otherwise = {}}},
+    .results = {"y"},
+    .row_wise = true,
+    .infer = InferClamp,
+    .eval = EvalClamp,
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
 };
 
 const OpDef kQuantizeDef = {

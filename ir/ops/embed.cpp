@@ -1,4 +1,5 @@
-// embed, last_rows, reshape: rows picked and viewed. Nothing here rounds except the table's own dequantisation.
+// embed, position_embed, last_rows, reshape: rows picked and viewed. Nothing here rounds except the table's own
+// dequantisation.
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -41,6 +42,37 @@ void EvalEmbed(const EvalContext& c) {
       row = unpacked.data();
     }
     Dequantize(table.type.dtype, row, d, c.results[0].as<float>() + s * d);
+  }
+}
+
+std::vector<Type> InferPositionEmbed(const InferContext& c) {
+  const Type& table = c.operand(0);
+  const DTypeClass cls = InfoOf(table.dtype).cls;
+  const bool is_weight = (cls == DTypeClass::FLOAT || cls == DTypeClass::BLOCK) && table.state < 0;
+  if (!is_weight || table.dims.size() != 2 || table.layout != Layout::Rows)
+    c.Fail("C1", Describe(c, 0) + ", must be a weight [P, D] in rows");
+  const int64_t rows = NeedConstant(c, table.dims[0], 1, "C1", "the table's dim 0");
+  const int64_t d = NeedConstant(c, table.dims[1], 1, "C1", "the table's dim 1");
+  if (d % InfoOf(table.dtype).block != 0) c.Fail("C1", Describe(c, 0) + ": dim 1 must be whole blocks");
+  NeedRows(c, 1, DType::I32, 1, "C2", "i32[S]");
+  NeedPositions(c, 2, "C3");
+  const int64_t offset = std::get<int64_t>(AttrOf(c.op, "offset"));
+  const int64_t context = c.module.options.IntOr("context", 1);
+  if (offset < 0 || offset > rows - context) {
+    c.Fail("C4", Describe(c, 0) + ": offset " + std::to_string(offset) + " and context " + std::to_string(context) +
+                     " need as many rows");
+  }
+  return {Type{DType::F32, {c.operand(1).dims[0], table.dims[1]}, Layout::Rows, -1}};
+}
+
+void EvalPositionEmbed(const EvalContext& c) {
+  const Tensor& table = c.operands[0];
+  const int64_t d = DimOf(table, 1);
+  const int64_t offset = std::get<int64_t>(AttrOf(c.op, "offset"));
+  for (int64_t s = 0; s < DimOf(c.operands[1], 0); ++s) {
+    const int64_t row = PositionOf(c.operands[2], s) + offset;
+    LLMC_CHECK(row >= 0 && row < DimOf(table, 0), "position_embed: row " + std::to_string(row));
+    Dequantize(table.type.dtype, table.data + row * RowBytes(table.type.dtype, d), d, c.results[0].as<float>() + s * d);
   }
 }
 
@@ -111,6 +143,18 @@ const OpDef kEmbedDef = {
     .eval = EvalEmbed,
     .cost = CostEmbed,
     .divisions = {{Over::Rows, "wo"}, {Over::Tiles, "ww"}},
+};
+
+const OpDef kPositionEmbedDef = {
+    .summary = "Rows of a table at the positions of the call, dequantised.",
+    .operands = {{"table"}, {"tokens"}, {"pos"}},
+    .attrs = {{.name = "offset", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}}},
+    .results = {"x"},
+    .rows = 1,
+    .infer = InferPositionEmbed,
+    .eval = EvalPositionEmbed,
+    .cost = CostEmbed,
+    .divisions = {{Over::Rows, "wow"}, {Over::Tiles, "www"}},
 };
 
 const OpDef kLastRowsDef = {

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "ir/layout.h"
-#include "ir/ops/activations.h"
 #include "ir/ops/common.h"
-#include "ir/ops/linear_eval.h"
+#include "ir/ops/linear_input.h"
 
 namespace llmc {
 namespace {
@@ -121,37 +120,8 @@ void EvalLinear(const EvalContext& c) {
   const Tensor& w = c.operands[1];
   const int64_t rows = DimOf(x, 0);
   const int64_t k = DimOf(x, 1);
-  LinearCall call{x.as<float>(),
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  rows,
-                  k,
-                  std::get<int64_t>(AttrOf(c.op, "k_split")),
-                  w.type.dtype,
-                  w.type.layout == Layout::Tiles16};
-  std::vector<float> codes;
-  std::vector<float> scales;
-  std::vector<float> sums;
-  std::vector<float> halves[2];
-  if (x.type.dtype == DType::A8) {
-    for (int64_t row = 0; row < rows; ++row) {
-      const ActivationRow a = RowOf(x.data, row, k);
-      codes.insert(codes.end(), a.codes, a.codes + k);
-      scales.insert(scales.end(), a.d, a.d + k / 32);
-      sums.insert(sums.end(), a.s, a.s + k / 32);
-      for (int64_t b = 0; b < k / 32; ++b) {
-        halves[0].push_back(a.sums[2 * b + 1]);
-        halves[1].push_back(static_cast<float>(a.sums[2 * b] - a.sums[2 * b + 1]));
-      }
-    }
-    call.x = codes.data();
-    call.x_d = scales.data();
-    call.x_s = sums.data();
-    call.x_first = halves[0].data();
-    call.x_second = halves[1].data();
-  }
+  const LinearInput input(x.type.dtype, x.data, rows, k);
+  const LinearCall call = input.Rows(0, rows, std::get<int64_t>(AttrOf(c.op, "k_split")), w.type);
   const std::vector<LinearUnit> units = UnitsOf(c);
   const std::span<const LinearUnit> all(units);
   // Starting a thread costs as much as some hundred thousand multiply-adds.

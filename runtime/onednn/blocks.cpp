@@ -40,7 +40,8 @@ class BlockShare {
     float* out = FloatsAt(part.out) + column;
     if (IsGated(step_)) {
       for (size_t m = 0; m < 2; ++m) Sum(product_.matrices[m], column, width, sums_[m]);
-      FinishGated(sums_[0], sums_[1], stride, BiasOf(0, column), BiasOf(1, column), rows_, width, part.n, out);
+      FinishGated(ActivationOf(step_), sums_[0], sums_[1], stride, BiasOf(0, column), BiasOf(1, column), rows_, width,
+                  part.n, out);
       return;
     }
     Sum(product_.matrices[p], column, width, sums_[0]);

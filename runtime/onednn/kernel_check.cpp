@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/kernels/kernel.h"
+#include "backends/kernels/thens.h"
 #include "runtime/plan_error.h"
 #include "runtime/plan_words.h"
 
@@ -23,7 +23,7 @@ static_assert(static_cast<int64_t>(PlanSpace::Weights) == kernels::kWeights &&
 
 using Values = std::map<std::string_view, int64_t>;
 
-using kernels::kQueries;
+using kernels::kMostThen, kernels::kQueries;
 constexpr int64_t kMost = int64_t{1} << 31;
 struct Bounds {
   const char* name;
@@ -70,21 +70,45 @@ class Checker {
       Fail(Text("q_heads") + " q heads aren't a multiple of " + Text("kv_heads") + " kv heads");
     if (Has("rotary") && (Value("rotary") > Value("dim") || Value("rotary") % 2 != 0))
       Fail("rotary " + Text("rotary") + " isn't an even number up to dim " + Text("dim"));
-    const bool quantizes = EndsWith(name_, "quantize") || (Has("out_type") && Value("out_type") == kernels::kA8);
-    const char* columns = Has("dim") ? "dim" : "n";
+    if (Has("then0") && Has("pair")) CheckResults();
+    if (Has("each") && Value("pair") == 1 && Value("interleave") == 0) Fail("a pair that isn't interleaved");
+    if (Has("each") && Value("n0") % 16 != 0) Fail("n0 " + Text("n0") + " isn't a multiple of 16");
+    if (Has("keep")) CheckGroups();
+    const bool quantizes = Has("out_type") && Value("out_type") == kernels::kA8;
+    const char* columns = Has("dim") ? "dim" : "n0";
     if (quantizes && Value(columns) % 32 != 0)
       Fail(std::string(columns) + " " + Text(columns) + " isn't a multiple of 32");
+    if (quantizes && Has("record") && (Value("record") % 32 != 0 || Value("dim") % 32 != 0))
+      Fail("record " + Text("record") + " isn't a multiple of 32");
     if (quantizes && Value("over") == kernels::kTiles && Value("grain") % 2 != 0)
       Fail("grain " + Text("grain") + " cuts blocks of two tiles");
   }
 
  private:
+  // A gate, steps and a8 are for one result.
+  void CheckResults() const {
+    if (Value("pair") == 1 && Value("interleave") == 0) Fail("a pair that isn't interleaved");
+    const bool goes_on = Value("then0") != kernels::kThenNothing || Value("out_type") == kernels::kA8;
+    if (goes_on && Value("pair") == 0 && Value("n1") != 0) Fail("steps behind more than one result");
+  }
+  void CheckGroups() const {
+    const int64_t least = Value("groups") == 1 ? 1 : 1 + Value("by");
+    const bool whole = Value("columns") % Value("groups") == 0 && Value("columns") / Value("groups") >= least;
+    if (!whole || Value("keep") > Value("groups") || Value("used") > Value("columns") / Value("groups") * Value("keep"))
+      Fail(Text("used") + " of " + Text("columns") + " experts in " + Text("groups") + " groups, of which " +
+           Text("keep") + " are kept");
+  }
+  void CheckThen(std::string_view name, int64_t value) const {
+    const int64_t then = value & 255, parameter = value >> 8;
+    const bool known = then < kernels::kThens && (then != kernels::kThenAct || parameter < math::kActivations);
+    if (!known) Fail(std::string(name) + " " + std::to_string(value) + " isn't a step that the kernel knows");
+  }
   bool Has(std::string_view name) const { return values_.count(name) != 0; }
   int64_t Value(std::string_view name) const { return values_.at(name); }
   std::string Text(std::string_view name) const { return std::to_string(Value(name)); }
   // K of a step of a tile.
   int64_t Unit() const {
-    return EndsWith(name_, "_a8") || (name_.substr(0, 6) == "linear" && IsBlock(Value("weight_type"))) ? 32 : 1;
+    return EndsWith(name_, "_a8") || (Has("weight_type") && IsBlock(Value("weight_type"))) ? 32 : 1;
   }
 
   void CheckRange(std::string_view name, int64_t value) const {
@@ -110,7 +134,9 @@ class Checker {
       return;
     }
     for (const Bounds& b : kBounds) {
-      if (name == b.name) return Between(name, value, b.low, b.high);
+      if (name != b.name) continue;
+      Between(name, value, b.low, b.high);
+      return name.substr(0, 4) == "then" ? CheckThen(name, value) : void();
     }
     Fail("nothing is known of its constant " + std::string(name));
   }

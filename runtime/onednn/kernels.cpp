@@ -33,7 +33,7 @@ void Call(const LlmcContext* c, uint32_t thread, uint32_t threads, uint32_t rows
 }
 
 const NativeKernel kKernels[] = {
-#define KERNEL_DEF(name, ops, record, constants, divisions) \
+#define KERNEL_DEF(name, ops, record, constants, divisions, open) \
   {#name, record, constants, divisions, Arity(&kernels::name), &Call<&kernels::name>},
 #include "backends/kernels/kernels.def"
 #undef KERNEL_DEF
@@ -290,8 +290,8 @@ void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const
   }
 }
 
-void FinishGated(const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias, const float* up_bias,
-                 uint64_t rows, uint64_t width, uint64_t out_stride, float* out) {
+void FinishGated(int64_t act, const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias,
+                 const float* up_bias, uint64_t rows, uint64_t width, uint64_t out_stride, float* out) {
   for (uint64_t r = 0; r < rows; ++r, gate += sum_stride, up += sum_stride, out += out_stride) {
     ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
       F32x16 g = Load(gate + c), u = Load(up + c);
@@ -299,7 +299,7 @@ void FinishGated(const float* gate, const float* up, uint64_t sum_stride, const 
         g = Add(g, LoadUpTo(gate_bias + c, n));
         u = Add(u, LoadUpTo(up_bias + c, n));
       }
-      StoreUpTo(out + c, Mul(Silu(g), u), n);
+      StoreUpTo(out + c, Mul(Activate(act, g), u), n);
     });
   }
 }
@@ -319,6 +319,15 @@ void SetRows(const float* from, const float* bias, uint64_t rows, uint64_t width
     ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
       const F32x16 v = LoadUpTo(from + c, n);
       StoreUpTo(out + c, bias != nullptr ? Add(v, LoadUpTo(bias + c, n)) : v, n);
+    });
+  }
+}
+
+void GateRows(int64_t act, const float* gate, uint64_t gate_stride, uint64_t rows, uint64_t width, uint64_t stride,
+              float* out) {
+  for (uint64_t r = 0; r < rows; ++r, gate += gate_stride, out += stride) {
+    ForSixteens(static_cast<int64_t>(width), [&](int64_t c, int64_t n) {
+      StoreUpTo(out + c, Mul(Activate(act, LoadUpTo(gate + c, n)), LoadUpTo(out + c, n)), n);
     });
   }
 }

@@ -66,15 +66,18 @@ void AddBlocks(const BlockSums& s);
 // out_stride (residual's too): floats from row to row.
 void FinishSums(const float* sums, uint64_t sum_stride, const float* bias, const float* residual, uint64_t rows,
                 uint64_t width, uint64_t out_stride, float* out);
-// out = silu(gate + gate_bias) * (up + up_bias), as linear_gated ends.
-void FinishGated(const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias, const float* up_bias,
-                 uint64_t rows, uint64_t width, uint64_t out_stride, float* out);
+// out = act(gate + gate_bias) * (up + up_bias), as a gated linear ends; act: a number of ir/activations.def.
+void FinishGated(int64_t act, const float* gate, const float* up, uint64_t sum_stride, const float* gate_bias,
+                 const float* up_bias, uint64_t rows, uint64_t width, uint64_t out_stride, float* out);
 
-// To bf16, as round_bf16 rounds.
+// To bf16, as round rounds.
 void ConvertToBf16(const float* x, uint64_t count, uint16_t* out);
 
 // out = from, plus bias f32[width] unless it is null: rows of `width`, `stride` floats apart in both. out may be from.
 void SetRows(const float* from, const float* bias, uint64_t rows, uint64_t width, uint64_t stride, float* out);
+// out *= act(gate): rows as MultiplyRows' are.
+void GateRows(int64_t act, const float* gate, uint64_t gate_stride, uint64_t rows, uint64_t width, uint64_t stride,
+              float* out);
 // out *= factor: rows of `width`, `stride` floats apart, and `factor_stride`.
 void MultiplyRows(const float* factor, uint64_t factor_stride, uint64_t rows, uint64_t width, uint64_t stride,
                   float* out);

@@ -73,7 +73,11 @@ class Share {
     }
     Multiply(product_.matrices[0], calls_[0], column, width, gate_scratch_);
     Multiply(product_.matrices[1], calls_[1], column, width, out);
-    MultiplyRows(gate_scratch_, SliceColumns(step_), rows_, width, part.n, out);
+    if (GateIsOnednns(step_)) {
+      MultiplyRows(gate_scratch_, SliceColumns(step_), rows_, width, part.n, out);
+    } else {
+      GateRows(ActivationOf(step_), gate_scratch_, SliceColumns(step_), rows_, width, part.n, out);
+    }
   }
 
   const float* BiasOf(const Factor& factor, uint64_t column) const {
@@ -175,8 +179,8 @@ bool Program::MakeMatmuls(Product& product) {
     shape.factors = product.factors;
     shape.bias = step.bias.has_value() && !step.residual;
     shape.sum = step.residual.has_value();
-    shape.swish = IsGated(step) && m == 0;
-    shape.out_stride = static_cast<int64_t>(shape.swish ? full : n);
+    shape.swish = GateIsOnednns(step) && m == 0;
+    shape.out_stride = static_cast<int64_t>(IsGated(step) && m == 0 ? full : n);
     for (const uint64_t width : {full, n % full}) {
       if (width == 0 || width > n) continue;
       shape.width = static_cast<int64_t>(width);

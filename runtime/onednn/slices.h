@@ -8,6 +8,10 @@
 namespace llmc::onednn {
 
 inline bool IsGated(const DnnlStep& step) { return step.gate != DnnlGate::None; }
+// Of a float product silu is a post-op; the other activations are the kernels'.
+inline bool GateIsOnednns(const DnnlStep& step) { return step.gate == DnnlGate::Silu; }
+// Its number in ir/activations.def.
+inline int64_t ActivationOf(const DnnlStep& step) { return static_cast<int64_t>(step.gate) - 1; }
 inline uint64_t TilesOf(uint64_t n) { return (n + kPlanTile - 1) / kPlanTile; }
 inline uint64_t SliceColumns(const DnnlStep& step) { return kPlanTile * step.slice_tiles; }
 inline uint64_t SlicesOf(const DnnlStep& step, uint64_t n) { return (n + SliceColumns(step) - 1) / SliceColumns(step); }

@@ -51,30 +51,34 @@ constexpr int64_t kK = 576, kN = 256;
 
 template <Type T>
 BOUND LinearA8(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  linear_a8(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, kShared, kShared, kShared, kShared, kTiles, 1);
+  linear_a8(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
+            kShared, kShared, kTiles, 1);
 }
 template <Type T>
 BOUND LinearF32(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  linear_f32(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, kShared, kShared, kShared, kShared, kTiles, 1);
+  linear_f32(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
+             kShared, kShared, kTiles, 1);
 }
 template <Type T>
 BOUND Gated(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  linear_gated_a8(c, 0, 1, rows, rec, kK, 1536, T, 1, 0, kA8, kShared, kShared, kTiles, 2);
+  linear_a8(c, 0, 1, rows, rec, kK, 1536, 1536, 0, T, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, kA8, kShared, kShared, kShared,
+            kShared, kShared, kTiles, 2);
 }
 constexpr int64_t kScale = 0x3e38aa3b;  // log2(e) / 8
 BOUND Groups(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  attention_groups(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, kScale, kF16, kKeys16, kLayoutHeads, kShared, kShared, kKeys,
-                   1, 0);
+  attention_groups(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, 0, 0, kScale, kF16, kKeys16, kLayoutHeads, kShared, kShared,
+                   kKeys, 1, 0);
 }
 BOUND Merge(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  attention_merge(c, 0, 1, rows, rec, 9, 64, 2048, 0, kA8, kShared, kShared, kHeads, 3, 0);
+  attention_merge(c, 0, 1, rows, rec, 9, 64, 2048, 0, 0, 0, kA8, kShared, kShared, kHeads, 3, 0);
 }
 BOUND Rows(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  attention(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, kScale, kF16, kKeys16, kLayoutHeads, kA8, kShared, kShared, kQueries,
-            16, 0);
+  attention(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, 0, 0, 0, kScale, kF16, kKeys16, kLayoutHeads, kA8, kShared, kShared,
+            kQueries, 16, 0);
 }
 BOUND Norm(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  add_rms_norm_quantize(c, 0, 1, rows, rec, kK, 0x3727c5ac, kShared, kShared, kShared, kShared, kRows, 1);
+  norm(c, 0, 1, rows, rec, 1, kK, 0x3727c5ac, 0, 1, 1, 0, 1, 0, 0, 0, 0, kA8, kK, kShared, kShared, kShared, kShared,
+       kShared, kRows, 1);
 }
 BOUND Rope(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   rope(c, 0, 1, rows, rec, 9, 64, 64, 1, kShared, kShared, kRows, 1, 0);
@@ -89,7 +93,7 @@ void Linear(const char* name, LlmcContext& c) {
   const auto call = kQuantized ? LinearA8<T> : LinearF32<T>;
   int64_t tile_bytes = BytesOfTile<T>(kK);
   const int64_t matrix = tile_bytes * (kN / 16), matrices = static_cast<int64_t>(kWeightBytes) / matrix - 1;
-  uint64_t rec[6] = {0, 0, 0, 8 << 20, 0, 0};
+  uint64_t rec[7] = {0, 0, 0, 0, 8 << 20, 0, 0};
   char what[64];
   std::snprintf(what, sizeof what, "%s x %s, 512 rows", kQuantized ? "a8" : "f32", name);
   Measure(what, 2.0 * kRowCount * kK * kN, "Gop/s", 30, [&](int) { call(&c, kRowCount, rec); });
@@ -138,16 +142,17 @@ int main() {
   Linear<kQ8_0, true>("q8_0", c);
   Linear<kQ5_0, true>("q5_0", c);
   Linear<kQ5_1, true>("q5_1", c);
-  const uint64_t gated_rec[] = {0, 0, 0, 8 << 20};
+  const uint64_t gated_rec[] = {0, 0, 0, 0, 8 << 20, 0, 0};
   Measure("gated q4_1, 512 rows", 2.0 * 512 * kK * 3072, "Gop/s", 20, [&](int) { Gated<kQ4_1>(&c, 512, gated_rec); });
   const uint64_t rec[] = {16 << 20, 0, 2 << 20, 8 << 20};
+  const uint64_t attention_rec[] = {16 << 20, 0, 2 << 20, 0, 8 << 20};
   c.pos = 511;
   Measure("attention groups, pos 511", 512 * 64 * 3 * 4, "GB/s", 200, [&](int) { Groups(&c, 1, rec); });
-  const uint64_t merge_rec[] = {8 << 20, 24 << 20};
+  const uint64_t merge_rec[] = {8 << 20, 0, 24 << 20};
   Measure("attention merge, pos 511", 512 * 64 * 3 * 4, "GB/s", 200, [&](int) { Merge(&c, 1, merge_rec); });
   c.pos = 0;
-  Measure("attention, 512 rows", 4.0 * 64 * 9 * 512 * 513 / 2, "Gop/s", 20, [&](int) { Rows(&c, 512, rec); });
-  const uint64_t norm_rec[] = {16 << 20, 24 << 20, 1 << 20, 32 << 20, 40 << 20};
+  Measure("attention, 512 rows", 4.0 * 64 * 9 * 512 * 513 / 2, "Gop/s", 20, [&](int) { Rows(&c, 512, attention_rec); });
+  const uint64_t norm_rec[] = {16 << 20, 24 << 20, 1 << 20, 0, 32 << 20, 0, 40 << 20};
   Measure("add norm quantize, 512 rows", 512 * kK * 4, "GB/s", 20, [&](int) { Norm(&c, 512, norm_rec); });
   Measure("add norm quantize, 1 row", kK * 4, "GB/s", 2000, [&](int) { Norm(&c, 1, norm_rec); });
   const uint64_t rope_rec[] = {16 << 20, 1 << 20, 24 << 20};

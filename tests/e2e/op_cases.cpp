@@ -51,6 +51,32 @@ void AddRowOps(std::vector<OpCase>& cases) {
   cases.push_back({"add_rms_norm", gain,
                    "%n = rms_norm %x, $gain {eps = 1e-06} : f32[S, 64]\n%s = add %x, %n : f32[S, 64]\n"
                    "%y = rms_norm %s, $gain {eps = 1e-05} : f32[S, 64]\n"});
+  cases.push_back({"rms_norm_plain", "", "%y = rms_norm %x {eps = 1e-05} : f32[S, 64]\n"});
+  cases.push_back({"layer_norm_plain", "", "%y = layer_norm %x {eps = 1e-05} : f32[S, 64]\n"});
+  cases.push_back({"layer_norm", gain + "weight $bias : f32[64]\n",
+                   "%n = layer_norm %x, $gain, $bias {eps = 1e-05} : f32[S, 64]\n%y = add %n, %x : f32[S, 64]\n"});
+  cases.push_back({"layer_norm_heads", gain,
+                   "%h = reshape %x {to = [S, 4, 16]} : f32[S, 4, 16]\n"
+                   "%n = layer_norm %h, $gain {eps = 1e-05} : f32[S, 4, 16]\n"
+                   "%f = reshape %n {to = [S, 64]} : f32[S, 64]\n%y = add %f, %x : f32[S, 64]\n"});
+  cases.push_back({"mul", gain, "%n = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n%y = mul %x, %n : f32[S, 64]\n"});
+  cases.push_back({"rows", gain, "%m = mul %x, $gain : f32[S, 64]\n%y = add %m, $gain : f32[S, 64]\n"});
+  cases.push_back({"scale", "", "%y = scale %x {factor = 0.37} : f32[S, 64]\n"});
+  cases.push_back({"clamp", "", "%y = clamp %x {limit = 0.5} : f32[S, 64]\n"});
+  cases.push_back({"soft_cap", "", "%y = soft_cap %x {cap = 0.8} : f32[S, 64]\n"});
+  cases.push_back({"steps", gain,
+                   "%s = scale %x {factor = 3.0} : f32[S, 64]\n%c = soft_cap %s {cap = 2.0} : f32[S, 64]\n"
+                   "%a = act %c {kind = sigmoid} : f32[S, 64]\n%m = mul %a, %x : f32[S, 64]\n"
+                   "%y = add %m, $gain : f32[S, 64]\n"});
+  OpCase capped{"capped_head", "", "%y = scale %x {factor = 2.0} : f32[S, 64]\n"};
+  capped.tail = "%s = scale %l {factor = 0.125} : f32[S, 64]\n%logits = soft_cap %s {cap = 3.0} : f32[S, 64]\n";
+  cases.push_back(capped);
+  cases.push_back({"xielu", "",
+                   "%s = scale %x {factor = 4.0} : f32[S, 64]\n"
+                   "%y = xielu %s {alpha_p = 0.8, alpha_n = 0.5, beta = 0.5, eps = -1e-06} : f32[S, 64]\n"});
+  cases.push_back(
+      {"position_embed", "weight $table : bf16[100, 64]\n",
+       "%p = position_embed $table, %tokens, %pos {offset = 2} : f32[S, 64]\n%y = add %x, %p : f32[S, 64]\n"});
   cases.push_back(
       {"gated_alone", gain, "%n = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n%y = gated %x, %n : f32[S, 64]\n"});
   cases.push_back({"round", "", "%r = round %x {to = bf16} : f32[S, 64]\n%y = add %x, %r : f32[S, 64]\n"});
@@ -94,13 +120,87 @@ void AddAttention(std::vector<OpCase>& cases) {
   }
 }
 
+// Every activation: behind a product, as a gate of two, and alone.
+void AddActivations(std::vector<OpCase>& cases) {
+  for (const char* kind : {
+#define ACTIVATION(name, text) text,
+#include "ir/activations.def"
+#undef ACTIVATION
+           "swiglu_clamped"}) {
+    const std::string name = kind;
+    const std::string act =
+        name == "swiglu_clamped" ? "act = swiglu_clamped, alpha = 1.702, limit = 0.5" : "act = " + name;
+    const std::string w = "weight $g : q8_0[96, 64]\nweight $u : q8_0[96, 64]\n";
+    for (const std::string activations : {"f32", "q8"}) {
+      cases.push_back({"gate_" + name + "_" + activations, w,
+                       "%p = linear %x, $g : f32[S, 96]\n%q = linear %x, $u : f32[S, 96]\n%y = gated %p, %q {" + act +
+                           "} : f32[S, 96]\n",
+                       activations, "f32", 96});
+      if (name == "swiglu_clamped") continue;
+      cases.push_back({"plain_" + name + "_" + activations, w,
+                       "%p = linear %x, $g : f32[S, 96]\n%y = act %p {kind = " + name + "} : f32[S, 96]\n", activations,
+                       "f32", 96});
+    }
+    if (name != "swiglu_clamped")
+      cases.push_back({"act_" + name, "", "%y = act %x {kind = " + name + "} : f32[S, 64]\n"});
+  }
+}
+
+// Caps and sinks, by heads and by groups of keys. Masks that see behind a query need whole sequences in one call.
+void AddCapsAndSinks(std::vector<OpCase>& cases) {
+  for (const bool many : {false, true}) {
+    const int heads = many ? 8 : 4, kv_heads = many ? 8 : 2, dim = kOpWidth / heads;
+    const std::string h = std::to_string(heads), kv = std::to_string(kv_heads), d = std::to_string(dim);
+    const std::string shape = "[S, " + kv + ", " + d + "]", q = "[S, " + h + ", " + d + "]";
+    const std::string state = " : f16[96, " + kv + ", " + d + "] {kind = kv, window = none}\n";
+    cases.push_back({std::string("attention_cap_sinks_") + (many ? "heads" : "groups"),
+                     "weight $wkv : f32" + Shape(kv_heads * dim, kOpWidth) + "\nweight $sinks : f32[" + h +
+                         "]\nstate $k" + state + "state $v" + state,
+                     "%kv = linear %x, $wkv : " + Rows(kv_heads * dim) + "\n%kh = reshape %kv {to = " + shape +
+                         "} : f32" + shape + "\n%q = reshape %x {to = " + q + "} : f32" + q +
+                         "\n%ck = kv_append $k, %kh, %pos : $k\n%cv = kv_append $v, %kh, %pos : $v\n" +
+                         "%a = attention %q, %ck, %cv, %pos, $sinks {scale = 0.25, cap = 1.5} : f32" + q +
+                         "\n%f = reshape %a {to = [S, 64]} : f32[S, 64]\n%y = add %f, %x : f32[S, 64]\n",
+                     "f32", "f16"});
+  }
+}
+
+// A mixture of 8 experts of which a row uses 3: every way to score them, groups, biases, weights of floats and blocks.
+void AddExperts(std::vector<OpCase>& cases) {
+  const std::string many = "f32[S, 3, 96]";
+  const auto add = [&](const std::string& name, const std::string& route, const std::string& type, bool bias,
+                       const std::string& act, const std::string& activations) {
+    std::string globals = "weight $router : f32[8, 64]\nweight $wg : " + type + "[768, 64]\nweight $wu : " + type +
+                          "[768, 64]\nweight $wd : " + type + "[512, 96]\n";
+    if (bias) globals += "weight $bias : f32[8]\nweight $bg : f32[768]\nweight $bu : f32[768]\nweight $bd : f32[512]\n";
+    const auto with = [&](const char* b) { return bias ? std::string(", ") + b : ""; };
+    cases.push_back(
+        {"experts_" + name, globals,
+         "%l = linear %x, $router : f32[S, 8]\n%i, %w = route %l" + with("$bias") + " {used = 3, score = " + route +
+             "} : i32[S, 3], f32[S, 3]\n%g = expert_linear %x, $wg, %i" + with("$bg") + " {experts = 8} : " + many +
+             "\n%u = expert_linear %x, $wu, %i" + with("$bu") + " {experts = 8} : " + many + "\n%h = gated %g, %u {" +
+             act + "} : " + many + "\n%d = expert_linear %h, $wd, %i" + with("$bd") +
+             " {experts = 8} : f32[S, 3, 64]\n%c = combine %d, %w : f32[S, 64]\n%y = add %x, %c : " + "f32[S, 64]\n",
+         activations});
+  };
+  add("softmax", "softmax", "f32", false, "act = silu", "f32");
+  add("softmax_norm", "softmax, norm = add, norm_by = 1e-20", "q4_1", false, "act = silu", "q8");
+  add("sigmoid_groups", "sigmoid, groups = 4, keep = 2, by = sum2, norm = add, scale = 2.5", "q8_0", true, "act = silu",
+      "q8");
+  add("chosen", "softmax_of_chosen", "bf16", true, "act = swiglu_clamped, alpha = 1.702, limit = 0.5", "f32");
+  add("least", "sigmoid, groups = 2, norm = least, norm_by = 0.5", "q5_0", false, "act = gelu_tanh", "f32");
+}
+
 }  // namespace
 
 std::vector<OpCase> OpCases() {
   std::vector<OpCase> cases;
   AddRowOps(cases);
   AddLinears(cases);
+  AddActivations(cases);
   AddAttention(cases);
+  AddCapsAndSinks(cases);
+  AddExperts(cases);
   return cases;
 }
 
@@ -111,7 +211,8 @@ Module ImportOp(const OpCase& c) {
                             Shape(kOpWidth, c.width) + "\n" + c.globals +
                             "func @forward(%tokens: i32[S], %pos: i32[], %total: i32[]) {\n"
                             "%x = embed $embed, %tokens : f32[S, 64]\n" +
-                            c.body + "%logits = linear %y, $head : f32[S, 64]\nreturn %logits\n}\n",
+                            c.body + (c.tail.empty() ? "%logits" : "%l") + " = linear %y, $head : f32[S, 64]\n" +
+                            c.tail + "return %logits\n}\n",
                         c.name);
   Verify(module, c.name);
   return module;

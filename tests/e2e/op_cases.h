@@ -20,6 +20,7 @@ struct OpCase {
   std::string globals, body;  // from %x : f32[S, 64] to %y : f32[S, width]
   std::string activations = "f32", kv_type = "f32";
   int64_t width = kOpWidth;
+  std::string tail = {};  // from %l, the head's result, to %logits
   friend void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }
 };
 

@@ -52,7 +52,7 @@ TEST(SelfTest, FindsMissingSteps) {
     EXPECT_EQ(SelfTest(folder / "whole.plan"), 0);
     const std::string text = DumpPlan(PlanFile(folder / "whole.plan"));
     for (const char* phase : {"prefill", "decode", "score"}) {
-      for (const char* what : {"\"kv_append\"", "step dnnl", "\"rope\"", "\"rms_norm"}) {
+      for (const char* what : {"\"kv_append\"", "step dnnl", "\"rope\"", "\"norm\""}) {
         PlanWriter::Options options;
         options.path = folder / "cut.plan";
         options.sha256 = MakeSha256;

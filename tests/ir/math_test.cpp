@@ -97,6 +97,54 @@ TEST(Math, SiluStaysWithinItsErrorBound) {
   EXPECT_TRUE(std::isnan(Silu(std::numeric_limits<float>::quiet_NaN())));
 }
 
+// Largest error relative to the exact value over low .. high and, finer and finer, around 0.
+template <class F, class G>
+double WorstError(float low, float high, const F& f, const G& exact) {
+  double worst = 0;
+  const auto look = [&](float x) {
+    if (x < low || x > high || exact(x) == 0) return;
+    worst = std::max(worst, std::fabs(static_cast<double>(f(x)) / exact(x) - 1));
+  };
+  for (int i = 0; i <= 300'000; ++i) look(low + (high - low) * (static_cast<float>(i) / 300'000.0F));
+  for (double x = 1e-30; x < 20; x *= 1.003) {
+    look(static_cast<float>(x));
+    look(static_cast<float>(-x));
+  }
+  return worst;
+}
+
+TEST(Math, ActivationsStayWithinTheirErrorBounds) {
+  EXPECT_LE(WorstError(-86, 86, Exp, [](double x) { return std::exp(x); }), 1.5e-7);
+  EXPECT_LE(WorstError(-30, 30, Tanh, [](double x) { return std::tanh(x); }), 3.5e-7);
+  EXPECT_LE(WorstError(-10, 90, Sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }), 5.7e-7);
+  EXPECT_LE(WorstError(-3, 90, Gelu, [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }), 7e-7);
+  const auto gelu_tanh = [](double x) {
+    return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+  };
+  EXPECT_LE(WorstError(-3, 90, GeluTanh, gelu_tanh), 7e-7);
+  EXPECT_LE(WorstError(-10, 90, Softplus, [](double x) { return std::log1p(std::exp(x)); }), 6.5e-7);
+  EXPECT_LE(WorstError(
+                -500, 500, [](float x) { return SoftCap(x, 50); }, [](double x) { return 50 * std::tanh(x / 50); }),
+            4.5e-7);
+}
+
+// Finite for every finite input, with the limits that the exact functions have.
+TEST(Math, ActivationsOfExtremes) {
+  for (int64_t kind = 0; kind < kActivations; ++kind) {
+    for (const float x : {-3e38F, -1e20F, -1e3F, -1e-40F, 0.0F, 1e-40F, 1e3F, 1e18F})
+      EXPECT_TRUE(std::isfinite(Activate(static_cast<Activation>(kind), x))) << kind << " of " << x;
+  }
+  EXPECT_EQ(Gelu(-1e30F), 0.0F);
+  EXPECT_EQ(Gelu(1e30F), 1e30F);
+  EXPECT_EQ(GeluTanh(1e20F), 1e20F);
+  EXPECT_EQ(Exp(-3e38F), 0.0F);
+  EXPECT_EQ(Exp(0.0F), 1.0F);
+  EXPECT_EQ(Tanh(3e38F), 1.0F);
+  EXPECT_EQ(Tanh(-3e38F), -1.0F);
+  EXPECT_EQ(Softplus(1e30F), 1e30F);
+  EXPECT_EQ(SoftCap(0.0F, 30), 0.0F);
+}
+
 TEST(Math, EveryHalfRoundTrips) {
   for (uint32_t h = 0; h < 65536; ++h) {
     const float f = HalfToFloat(static_cast<uint16_t>(h));

@@ -46,6 +46,9 @@ struct How {
   int64_t chunk = 0;  // rows per call; 0: all at once
   bool in_groups = false;
   int poison = 0;  // byte that fills the caches before the first call
+  bool all = false;
+  float cap = 0;                  // of scores in natural units
+  std::vector<float> sinks = {};  // one a query head, or none
 };
 
 std::vector<float> Part(const std::vector<float>& all, int64_t first, int64_t count, int64_t row) {
@@ -59,7 +62,12 @@ std::vector<float> Attend(const Sequence& seq, const How& how) {
   std::fill(k.bytes.begin(), k.bytes.end(), static_cast<std::byte>(how.poison));
   std::fill(v.bytes.begin(), v.bytes.end(), static_cast<std::byte>(how.poison));
   const int64_t chunk = how.chunk > 0 ? how.chunk : seq.n;
-  const Attrs attrs = With({{"scale", math::AttentionScale(seq.d)}, {"window", how.window}});
+  Attrs attrs = With({{"scale", math::AttentionScale(seq.d)}, {"window", how.window}, {"all", how.all}});
+  if (how.cap > 0) {
+    attrs.Set("scale", 1 / (std::sqrt(static_cast<float>(seq.d)) * how.cap));
+    attrs.Set("cap", how.cap * math::kLog2Ef);
+  }
+  Owned sinks = F32({Dim(static_cast<int64_t>(how.sinks.size()))}, how.sinks);
   std::vector<float> out;
   for (int64_t pos = 0; pos < seq.n; pos += chunk) {
     const int64_t rows = std::min(chunk, seq.n - pos);
@@ -72,9 +80,13 @@ std::vector<float> Attend(const Sequence& seq, const How& how) {
     std::vector<float> part;
     if (how.in_groups) {
       Owned partials = std::move(Eval(OpKind::AttentionGroups, {&q, &k, &v, &at}, attrs)[0]);
-      part = Floats(Eval(OpKind::AttentionMerge, {&partials, &at}, With({{"window", how.window}}))[0]);
+      std::vector<Owned*> merged = {&partials, &at};
+      if (!how.sinks.empty()) merged.push_back(&sinks);
+      part = Floats(Eval(OpKind::AttentionMerge, merged, With({{"window", how.window}, {"all", how.all}}))[0]);
     } else {
-      part = Floats(Eval(OpKind::Attention, {&q, &k, &v, &at}, attrs)[0]);
+      std::vector<Owned*> operands = {&q, &k, &v, &at};
+      if (!how.sinks.empty()) operands.push_back(&sinks);
+      part = Floats(Eval(OpKind::Attention, operands, attrs)[0]);
     }
     out.insert(out.end(), part.begin(), part.end());
   }
@@ -82,7 +94,7 @@ std::vector<float> Attend(const Sequence& seq, const How& how) {
 }
 
 // softmax(q k / sqrt(d)) v in double, over the keys that the window shows.
-std::vector<double> Exact(const Sequence& seq, int64_t window, bool half) {
+std::vector<double> Exact(const Sequence& seq, int64_t window, bool half, const How& how = {}) {
   const auto round = [&](float x) { return static_cast<double>(half ? F16ToF32(F32ToF16(x)) : x); };
   std::vector<double> out;
   for (int64_t s = 0; s < seq.n; ++s) {
@@ -91,20 +103,22 @@ std::vector<double> Exact(const Sequence& seq, int64_t window, bool half) {
       const int64_t first = window > 0 ? std::max<int64_t>(0, s - window + 1) : 0;
       std::vector<double> score;
       double most = -1e300;
-      for (int64_t p = first; p <= s; ++p) {
+      const int64_t last = !how.all ? s : window > 0 ? std::min(seq.n - 1, s + window - 1) : seq.n - 1;
+      for (int64_t p = first; p <= last; ++p) {
         double dot = 0;
         for (int64_t i = 0; i < seq.d; ++i) {
           dot += static_cast<double>(seq.q[static_cast<size_t>((s * seq.q_heads + h) * seq.d + i)]) *
                  round(seq.k[static_cast<size_t>((p * seq.kv_heads + kv) * seq.d + i)]);
         }
         score.push_back(dot / std::sqrt(static_cast<double>(seq.d)));
+        if (how.cap > 0) score.back() = how.cap * std::tanh(score.back() / how.cap);
         most = std::max(most, score.back());
       }
-      double sum = 0;
+      double sum = how.sinks.empty() ? 0 : std::exp(how.sinks[static_cast<size_t>(h)] - most);
       for (double& x : score) sum += x = std::exp(x - most);
       for (int64_t i = 0; i < seq.d; ++i) {
         double o = 0;
-        for (int64_t p = first; p <= s; ++p) {
+        for (int64_t p = first; p <= last; ++p) {
           o += score[static_cast<size_t>(p - first)] *
                round(seq.v[static_cast<size_t>((p * seq.kv_heads + kv) * seq.d + i)]);
         }
@@ -124,6 +138,27 @@ TEST(Attention, IsSoftmaxWithinAMillionth) {
       ASSERT_EQ(got.size(), want.size());
       for (size_t i = 0; i < want.size(); ++i)
         ASSERT_NEAR(static_cast<double>(got[i]), want[i], 1e-6 * 2) << window << " " << i;
+    }
+  }
+}
+
+// Without a causal mask, with a cap, with sinks: in one piece and in groups.
+TEST(Attention, MasksCapsAndSinks) {
+  const Sequence seq(150, 3, 1, 24, 31);
+  for (const int64_t window : {0, 1, 40, 70}) {
+    for (const bool all : {false, true}) {
+      for (const float cap : {0.0F, 1.5F}) {
+        for (const bool sinks : {false, true}) {
+          How how{.window = window, .all = all, .cap = cap};
+          if (sinks) how.sinks = {-3.0F, 0.7F, 9.0F};
+          const std::vector<float> got = Attend(seq, how);
+          const std::vector<double> want = Exact(seq, window, false, how);
+          for (size_t i = 0; i < want.size(); ++i)
+            ASSERT_NEAR(static_cast<double>(got[i]), want[i], 2e-6) << window << all << cap << sinks << " " << i;
+          how.in_groups = true;
+          EXPECT_EQ(Attend(seq, how), got) << window << all << cap << sinks;
+        }
+      }
     }
   }
 }
@@ -205,7 +240,7 @@ TEST(Attention, VersionsForCpusAgreeToTheBit) {
       for (const bool portable : {false, true}) {
         std::vector<float>& to = out[portable];
         to.resize(static_cast<size_t>(d) + 2);
-        ops::AttendGroup(q.data(), keys.data(), values.data(), d, begin, end, &to[0], &to[1], &to[2], portable);
+        ops::AttendGroup(q.data(), keys.data(), values.data(), d, begin, end, 0, &to[0], &to[1], &to[2], portable);
       }
       EXPECT_EQ(out[0], out[1]);
     }
@@ -391,6 +426,7 @@ TEST(AttentionMerge, Constraints) {
       {"C1", Replaced(good, 0, F32Type({Dim("S"), Dim(4), Dim(2), Dim(2)}))},
       {"C2", Replaced(good, 1, F32Type({}))},
       {"C3", OpCase(good).Set("window", int64_t{-5})},
+      {"C4", OpCase{OpKind::AttentionMerge, {partials, scalar, F32Type({Dim(3)})}, {}}},
   });
 }
 

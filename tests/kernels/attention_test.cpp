@@ -1,5 +1,8 @@
 // attention, and attention_groups with attention_merge, against a scalar reference that sees plain arrays of keys and
 // values by position.
+#include <tuple>
+
+#include "ir/math.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/world.h"
 
@@ -11,6 +14,8 @@ struct Case {
   Type type = kF16;
   Layout k_layout = kKeys16, v_layout = kLayoutHeads;
   float score_scale = 1.0f;  // of the random queries
+  bool all = false, sinks = false;
+  float cap = 0;
 };
 
 size_t Count(int64_t n) { return static_cast<size_t>(n); }
@@ -25,18 +30,21 @@ size_t CacheAt(Layout layout, const Case& c, int64_t slot, int64_t h, int64_t d)
 
 // One query: q[dim], keys and values by position as the cache's type holds them.
 template <class At>
-std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p, At key, At value) {
+std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p, At key, At value, float sink) {
   std::vector<float> scaled(Count(c.dim)), o(Count(c.dim), 0.0f);
   for (size_t d = 0; d < scaled.size(); ++d) scaled[d] = q[d] * scale;
   float m = -std::numeric_limits<float>::infinity(), l = 0;
   const int64_t begin = c.window > 0 ? std::max<int64_t>(0, p - c.window + 1) : 0;
-  for (int64_t group = begin / 64; group * 64 <= p; ++group) {
-    const int64_t first = std::max(begin, group * 64), end = std::min(p + 1, group * 64 + 64);
+  const int64_t all_end = c.window > 0 ? std::min(c.pos + c.rows, p + c.window) : c.pos + c.rows;
+  const int64_t visible_end = c.all ? all_end : p + 1;
+  for (int64_t group = begin / 64; group * 64 < visible_end; ++group) {
+    const int64_t first = std::max(begin, group * 64), end = std::min(visible_end, group * 64 + 64);
     std::vector<float> scores;
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t i = first; i < end; ++i) {
       float s = 0;
       for (int64_t d = 0; d < c.dim; ++d) s = std::fma(scaled[Count(d)], key(i, d), s);
+      if (c.cap != 0) s = c.cap * math::Tanh(s);
       scores.push_back(s);
       max = std::max(max, s);
     }
@@ -53,6 +61,13 @@ std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p,
     l = std::fma(TreeSum(lanes), b, l * a);
     for (size_t d = 0; d < o.size(); ++d) o[d] = std::fma(og[d], b, o[d] * a);
     m = high;
+  }
+  if (c.sinks) {
+    float n;
+    const float part = Exp2Parts(sink * 0x1.715476p+0f, n);
+    const float high = std::max(m, n), a = Pow2(m - high + 127), b = Pow2(n - high + 127);
+    l = std::fma(part * 0.5f, b, l * a);
+    for (float& v : o) v = v * a;
   }
   const float r = 1.0f / l;
   for (float& v : o) v = std::fma(v, r, 0.0f);
@@ -108,6 +123,8 @@ void CheckAttention(const Case& c, uint32_t seed) {
       state[i] = world.Put(kStates, half);
     }
   }
+  const std::vector<float> sinks = RandomFloats(Count(c.q_heads), random, 5.0f);
+  const Place at_sinks = world.Put(kWeights, sinks);
   const int64_t groups = (c.slots + 63) / 64 + 1;
   const Place at_q = world.Put(kShared, q), out = world.Reserve(kShared, q.size() * 4);
   const Place partials = world.Reserve(kShared, Count(c.rows * c.q_heads * groups * (c.dim + 2)) * 4);
@@ -123,7 +140,7 @@ void CheckAttention(const Case& c, uint32_t seed) {
         };
       };
       const std::vector<float> o =
-          Attend(c, q.data() + (s * c.q_heads + h) * c.dim, scale, c.pos + s, at(&keys), at(&values));
+          Attend(c, q.data() + (s * c.q_heads + h) * c.dim, scale, c.pos + s, at(&keys), at(&values), sinks[Count(h)]);
       y.insert(y.end(), o.begin(), o.end());
     }
     if (!quantizable) continue;
@@ -139,7 +156,11 @@ void CheckAttention(const Case& c, uint32_t seed) {
         .Constant("kv_heads", c.kv_heads)
         .Constant("dim", c.dim)
         .Constant("slots", c.slots)
-        .Constant("window", c.window);
+        .Constant("window", c.window)
+        .Constant("all", c.all)
+        .Constant("has_sinks", c.sinks)
+        .Constant("cap", std::bit_cast<uint32_t>(c.cap));
+    call.Operand("sinks", at_sinks);
     call.Constant("scale", std::bit_cast<uint32_t>(scale))
         .Constant("k_type", c.type)
         .Constant("k_layout", c.k_layout)
@@ -186,6 +207,22 @@ TEST(Attention, DecodeAtManyPositions) {
   for (int64_t pos : {0, 1, 14, 15, 16, 31, 47, 63, 64, 65, 100, 127, 128, 200, 511}) {
     CheckAttention({pos, 1, 9, 3, 64, 512}, ++seed);
     CheckAttention({pos, 1, 4, 2, 32, 512}, ++seed);
+  }
+}
+
+TEST(Attention, MasksCapsAndSinks) {
+  uint32_t seed = 300;
+  for (int64_t rows : {1, 70, 100}) {
+    for (int64_t window : {0, 20, 80}) {
+      for (const auto& [all, sinks, cap] :
+           {std::tuple<bool, bool, float>{true, false, 0.0f}, {false, true, 0.0f}, {true, true, 2.5f}}) {
+        Case c{0, rows, 4, 2, 32, 128, window};
+        c.all = all, c.sinks = sinks, c.cap = cap;
+        CheckAttention(c, ++seed);
+        c.pos = 27;
+        if (rows == 1) CheckAttention(c, ++seed);
+      }
+    }
   }
 }
 

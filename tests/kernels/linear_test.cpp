@@ -1,5 +1,6 @@
-// linear and linear_gated: every weight type, activations, row count, split, bias and K split, against scalar
+// linear, plain and gated: every weight type, activations, row count, split, bias and K split, against scalar
 // references.
+#include "backends/kernels/thens.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/world.h"
 
@@ -115,16 +116,19 @@ void CheckGated(const Case& c, Type out_type, uint32_t seed) {
   std::mt19937 random(seed);
   const Inputs in = MakeInputs(c, random);
   World world;
-  Call call(c.a8 ? "linear_gated_a8" : "linear_gated_f32", static_cast<uint32_t>(c.rows));
+  Call call(c.a8 ? "linear_a8" : "linear_f32", static_cast<uint32_t>(c.rows));
   call.Operand("x", c.a8 ? world.Put(kShared, in.x_bytes) : world.Put(kShared, in.x))
       .Operand("weight", world.Put(kWeights, in.tiles));
   if (c.bias) call.Operand("bias", world.Put(kWeights, in.bias));
   const int64_t n = c.n[0];
   const Place out = world.Reserve(kShared, static_cast<size_t>(c.rows * n) * 4);
   world.Reserve(kShared, 64);
-  call.Operand("out", out)
+  call.Operand("out0", out)
       .Constant("k", c.k)
-      .Constant("n", n)
+      .Constant("n0", n)
+      .Constant("n1", n)
+      .Constant("interleave", 1)
+      .Constant("pair", 1)
       .Constant("weight_type", c.type)
       .Constant("k_split", c.k_split);
   call.Constant("has_bias", c.bias).Constant("out_type", out_type).Divide(c.over, c.grain);
@@ -140,6 +144,37 @@ void CheckGated(const Case& c, Type out_type, uint32_t seed) {
   }
   out_type == kA8 ? expected.Write(out, bytes) : expected.Write(out, y);
   call.Check(world, expected, Describe(c) + " gated out " + std::to_string(out_type));
+}
+
+// One result through an activation and a second operand, stored as out_type.
+void CheckSteps(const Case& c, Type out_type, uint32_t seed) {
+  std::mt19937 random(seed);
+  const Inputs in = MakeInputs(c, random);
+  const int64_t n = c.n[0];
+  const std::vector<float> other = RandomFloats(static_cast<size_t>(c.rows * n), random);
+  World world;
+  Call call(c.a8 ? "linear_a8" : "linear_f32", static_cast<uint32_t>(c.rows));
+  call.Operand("x", c.a8 ? world.Put(kShared, in.x_bytes) : world.Put(kShared, in.x))
+      .Operand("weight", world.Put(kWeights, in.tiles))
+      .Operand("other", world.Put(kShared, other));
+  if (c.bias) call.Operand("bias", world.Put(kWeights, in.bias));
+  const Place out = world.Reserve(kShared, static_cast<size_t>(c.rows * n) * 4);
+  world.Reserve(kShared, 64);
+  call.Operand("out0", out).Constant("k", c.k).Constant("n0", n).Constant("weight_type", c.type);
+  call.Constant("k_split", c.k_split).Constant("has_bias", c.bias).Constant("out_type", out_type);
+  call.Constant("then0", kThenAct | static_cast<int64_t>(math::Activation::GeluTanh) << 8).Constant("then1", kThenAdd);
+  World expected = world;
+  std::vector<float> y;
+  std::vector<uint8_t> bytes;
+  for (int64_t s = 0; s < c.rows; ++s) {
+    for (int64_t j = 0; j < n; ++j)
+      y.push_back(math::GeluTanh(Output(c, in, s, 0, j)) + other[static_cast<size_t>(s * n + j)]);
+    if (out_type != kA8) continue;
+    const Quantized q = Quantize(y.data() + s * n, n);
+    bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
+  }
+  out_type == kA8 ? expected.Write(out, bytes) : expected.Write(out, y);
+  call.Divide(c.over, c.grain).Check(world, expected, Describe(c) + " steps out " + std::to_string(out_type));
 }
 
 constexpr Type kBlockTypes[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kMXFP4};
@@ -226,6 +261,16 @@ TEST(Linear, SplitsAndBias) {
         CheckLinear({kQ8_0, a8, rows, 64, {40}, false, bias, 1, 1, Extreme::None, kAll}, ++seed);
         CheckLinear({kQ5_1, a8, rows, 64, {40}, false, bias, 1, 1, Extreme::None, kOne}, ++seed);
       }
+    }
+  }
+}
+
+TEST(Linear, Steps) {
+  uint32_t seed = 700;
+  for (bool a8 : {true, false}) {
+    for (int64_t rows : {1, 5, 200}) {
+      CheckSteps({kQ8_0, a8, rows, 64, {40}, false, rows == 5}, kF32, ++seed);
+      CheckSteps({kQ4_0, a8, rows, 64, {96}, false, rows == 5, 1, 2}, kA8, ++seed);
     }
   }
 }

@@ -1,4 +1,5 @@
-// embed, norms, quantize, round, add, gated, last_rows, rope and kv_append against scalar references.
+// embed, norm, map, gated, xielu, last_rows, rope and kv_append against scalar references.
+#include "backends/kernels/thens.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/world.h"
 
@@ -34,6 +35,10 @@ TEST(Rows, Embed) {
         call.Divide(kRows, 1).Check(world, expected, what);
         call.Divide(kTiles, 2).Check(world, expected, what);
         call.Divide(kAll, 1).Check(world, expected, what);
+        world.pos = expected.pos = 30;
+        y.assign(w.values.begin() + 37 * dim, w.values.begin() + (37 + rows) * dim);
+        expected.Write(out, y);
+        call.Constant("is_position_embed", 1).Constant("offset", 7).Divide(kRows, 1).Check(world, expected, what);
       }
     }
   }
@@ -53,6 +58,13 @@ std::vector<float> WideRows(int64_t rows, int64_t dim, std::mt19937& random) {
     }
   }
   return x;
+}
+
+// Of rows of `heads` vectors, with one gain for all.
+Call Norm(int64_t rows, int64_t heads) {
+  Call call("norm", static_cast<uint32_t>(rows));
+  call.Constant("heads", heads).Constant("has_gain", 1).Constant("gain_heads", 1);
+  return call;
 }
 
 TEST(Rows, Norms) {
@@ -83,11 +95,12 @@ TEST(Rows, Norms) {
         world.Reserve(kShared, 64);
         for (bool quantized : {false, true}) {
           if (quantized && dim % 32 != 0) continue;
-          Call norm(quantized ? "rms_norm_quantize" : "rms_norm", static_cast<uint32_t>(rows));
+          Call norm = Norm(rows, 1);
           norm.Operand("x", at_x)
               .Operand("gain", at_gain)
               .Operand("out", out)
-              .Constant("heads", 1)
+              .Constant("out_type", quantized ? kA8 : kF32)
+              .Constant("record", dim)
               .Constant("dim", dim)
               .Constant("eps", BitsOf(eps));
           World expected = world;
@@ -95,7 +108,8 @@ TEST(Rows, Norms) {
           norm.Divide(kRows, 1).Check(world, expected, "dim " + std::to_string(dim));
           norm.Divide(kAll, 1).Check(world, expected, "dim " + std::to_string(dim));
           for (Place to : {at_sum, at_x, at_delta}) {
-            Call add(quantized ? "add_rms_norm_quantize" : "add_rms_norm", static_cast<uint32_t>(rows));
+            Call add = Norm(rows, 1);
+            add.Constant("has_delta", 1).Constant("out_type", quantized ? kA8 : kF32).Constant("record", dim);
             add.Operand("x", at_x)
                 .Operand("delta", at_delta)
                 .Operand("gain", at_gain)
@@ -128,11 +142,10 @@ TEST(Rows, NormOfHeads) {
     y.insert(y.end(), row.begin(), row.end());
   }
   expected.Write(out, y);
-  Call call("rms_norm", static_cast<uint32_t>(rows));
+  Call call = Norm(rows, heads);
   call.Operand("x", at_x)
       .Operand("gain", at_gain)
       .Operand("out", out)
-      .Constant("heads", heads)
       .Constant("dim", dim)
       .Constant("eps", BitsOf(1e-6f));
   for (Over over : {kHeads, kRows, kAll, kOne})
@@ -156,8 +169,12 @@ TEST(Rows, Quantize) {
         bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
       }
       expected.Write(out, bytes);
-      Call call("quantize", static_cast<uint32_t>(rows));
-      call.Operand("x", at_x).Operand("out", out).Constant("dim", dim);
+      Call call("map", static_cast<uint32_t>(rows));
+      call.Operand("x", at_x)
+          .Operand("out", out)
+          .Constant("dim", dim)
+          .Constant("out_type", kA8)
+          .Constant("record", dim);
       call.Divide(kRows, 1).Check(world, expected, "");
       call.Divide(kTiles, 2).Check(world, expected, "");
       call.Divide(kAll, 1).Check(world, expected, "");
@@ -180,8 +197,9 @@ TEST(Rows, QuantizeWhatIsNotFinite) {
       for (const KernelEntry* table : {NativeKernels(), EmulatedKernels()}) {
         World world;
         const Place out = world.Reserve(kShared, x.size() * 4);
-        Call call("quantize", 1);
-        call.Operand("x", world.Put(kShared, x)).Operand("out", out).Constant("dim", dim).Divide(kAll, 1);
+        Call call("map", 1);
+        call.Operand("x", world.Put(kShared, x)).Operand("out", out).Constant("dim", dim);
+        call.Constant("out_type", kA8).Constant("record", dim).Divide(kAll, 1);
         call.Run(table, world, 1);
         const auto bytes = world.Read<uint8_t>(out, expected.bytes.size());
         for (size_t block = 0; block < 3; ++block) {
@@ -197,6 +215,25 @@ TEST(Rows, QuantizeWhatIsNotFinite) {
       }
     }
   }
+}
+
+// A row of several records.
+TEST(Rows, QuantizeByRecords) {
+  std::mt19937 random(11);
+  const int64_t rows = 3, dim = 192, record = 64;
+  const std::vector<float> x = WideRows(rows, dim, random);
+  World world;
+  const Place at_x = world.Put(kShared, x), out = world.Reserve(kShared, x.size() * 4);
+  World expected = world;
+  std::vector<uint8_t> bytes;
+  for (int64_t r = 0; r < rows * dim / record; ++r) {
+    const Quantized q = Quantize(x.data() + r * record, record);
+    bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
+  }
+  expected.Write(out, bytes);
+  Call call("map", rows);
+  call.Operand("x", at_x).Operand("out", out).Constant("dim", dim).Constant("out_type", kA8).Constant("record", record);
+  for (Over over : {kRows, kTiles}) call.Divide(over, 2).Check(world, expected, "records");
 }
 
 // Ties of both parities, subnormals, the border to infinity, infinities and NaNs, with both signs.
@@ -225,8 +262,8 @@ TEST(Rows, RoundToBf16) {
       world.Reserve(kShared, 64);
       World expected = world;
       expected.Write(out, y);
-      Call call("round_bf16", static_cast<uint32_t>(rows));
-      call.Operand("x", at_x).Operand("out", out).Constant("dim", dim);
+      Call call("map", static_cast<uint32_t>(rows));
+      call.Operand("x", at_x).Operand("out", out).Constant("dim", dim).Constant("then0", kThenRound);
       for (Over over : {kRows, kTiles, kAll, kOne})
         call.Divide(over, 1).Check(world, expected, "over " + std::to_string(over));
       expected = world;
@@ -254,11 +291,12 @@ TEST(Rows, ElementWise) {
       for (Over over : {kRows, kTiles, kAll, kOne}) {
         World expected = world;
         expected.Write(out, sum);
-        Call add("add", static_cast<uint32_t>(rows));
-        add.Operand("a", at_a)
-            .Operand("b", at_b)
+        Call add("map", static_cast<uint32_t>(rows));
+        add.Operand("x", at_a)
+            .Operand("other", at_b)
             .Operand("out", out)
             .Constant("dim", dim)
+            .Constant("then0", kThenAdd)
             .Divide(over, 1)
             .Check(world, expected, "");
         expected.Write(out, product);
@@ -279,6 +317,147 @@ TEST(Rows, ElementWise) {
               .Constant("count", count)
               .Divide(over, 1)
               .Check(world, expected, "");
+        }
+      }
+    }
+  }
+}
+
+// A step's constant.
+int64_t ThenOf(Then then, float parameter) { return then | BitsOf(parameter) << 8; }
+
+// Values around every cut and fit of the activations.
+std::vector<float> ActivationInputs(size_t count, std::mt19937& random) {
+  const float edges[] = {-1e30f, -130.0f, -100.0f, -87.5f, -86.6f, -16.0f, -14.0f, -1.0f, -1e-6f, -0x1p-140f, -0.0f,
+                         0.0f,   1e-7f,   0.3f,    0.35f,  1.0f,   7.0f,   16.5f,  86.4f, 86.6f,  125.5f,     1e30f};
+  std::vector<float> x = RandomFloats(count, random, 12.0f);
+  for (size_t i = 0; i < x.size(); i += 3) x[i] = edges[i / 3 % std::size(edges)];
+  return x;
+}
+
+TEST(Rows, Activations) {
+  std::mt19937 random(8);
+  const int64_t dim = 96, rows = 3;
+  const std::vector<float> x = ActivationInputs(Count(rows * dim), random), up = RandomFloats(x.size(), random, 9.0f);
+  World world;
+  const Place at_x = world.Put(kShared, x), at_up = world.Put(kShared, up), out = world.Reserve(kShared, x.size() * 4);
+  const auto check = [&](Call call, const auto& value, const std::string& what) {
+    std::vector<float> y;
+    for (size_t i = 0; i < x.size(); ++i) y.push_back(value(i));
+    World expected = world;
+    expected.Write(out, y);
+    call.Operand("out", out).Constant("dim", dim).Divide(kTiles, 1).Check(world, expected, what);
+  };
+  Call map("map", rows), gated("gated", rows), xielu("xielu", rows);
+  map.Operand("x", at_x);
+  gated.Operand("gate", at_x).Operand("up", at_up);
+  xielu.Operand("x", at_x);
+  for (int64_t kind = 0; kind < math::kActivations; ++kind) {
+    const auto act = [&](size_t i) { return math::Activate(static_cast<math::Activation>(kind), x[i]); };
+    const std::string what = "activation " + std::to_string(kind);
+    check(map.Constant("then0", kThenAct | kind << 8), act, what);
+    check(gated.Constant("act", kind), [&](size_t i) { return act(i) * up[i]; }, what);
+  }
+  gated.Constant("act", math::kActivations).Constant("alpha", BitsOf(1.702f)).Constant("limit", BitsOf(7.0f));
+  check(gated, [&](size_t i) { return math::SwigluClamped(x[i], up[i], 1.702f, 7.0f); }, "clamped");
+  const math::Xielu constants{0.8f, 0.3f, 0.5f, -1e-6f};
+  xielu.Constant("alpha_p", BitsOf(0.8f)).Constant("alpha_n", BitsOf(0.3f)).Constant("beta", BitsOf(0.5f));
+  xielu.Constant("eps", BitsOf(-1e-6f));
+  check(xielu, [&](size_t i) { return math::ApplyXielu(x[i], constants); }, "xielu");
+}
+
+// Three steps one after another, with a second operand of all rows or of one, stored as f32 and as a8.
+TEST(Rows, Steps) {
+  std::mt19937 random(9);
+  for (int64_t dim : {96, 41}) {
+    for (bool row : {false, true}) {
+      const int64_t rows = 3;
+      const std::vector<float> x = RandomFloats(Count(rows * dim), random, 4.0f),
+                               other = RandomFloats(row ? Count(dim) : x.size(), random);
+      World world;
+      const Place at_x = world.Put(kShared, x), at_other = world.Put(kWeights, other);
+      world.Reserve(kWeights, 64);
+      const Place out = world.Reserve(kShared, x.size() * 4);
+      world.Reserve(kShared, 64);
+      std::vector<float> y;
+      std::vector<uint8_t> bytes;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const float clamped = std::max(-2.5f, std::min(2.5f, x[i])), scaled = clamped * 0.3f;
+        y.push_back(math::SoftCap(row ? scaled * other[i % other.size()] : scaled + other[i], 0.5f));
+      }
+      for (int64_t s = 0; dim % 32 == 0 && s < rows; ++s) {
+        const Quantized q = Quantize(y.data() + s * dim, dim);
+        bytes.insert(bytes.end(), q.bytes.begin(), q.bytes.end());
+      }
+      std::vector<float> scaled;
+      for (size_t i = 0; i < x.size(); ++i) scaled.push_back(std::max(-2.5f, std::min(2.5f, x[i])) * 0.3f);
+      Call call("map", rows);
+      call.Operand("x", world.Put(kShared, scaled)).Operand("other", at_other).Operand("out", out);
+      call.Constant("then0", row ? kThenMul : kThenAdd).Constant("then1", ThenOf(kThenSoftCap, 0.5f));
+      call.Constant("dim", dim).Constant("other_row", row);
+      for (Type type : {kF32, kA8}) {
+        if (type == kA8 && dim % 32 != 0) continue;
+        World expected = world;
+        type == kA8 ? expected.Write(out, bytes) : expected.Write(out, y);
+        for (Over over : {kRows, kTiles})
+          call.Constant("out_type", type)
+              .Constant("record", dim)
+              .Divide(over, 2)
+              .Check(world, expected, "dim " + std::to_string(dim));
+      }
+      World expected = world;
+      expected.Write(out, scaled);
+      Call two("map", rows);
+      two.Operand("x", at_x).Operand("out", out).Constant("dim", dim).Constant("then0", ThenOf(kThenClamp, 2.5f));
+      two.Constant("then1", ThenOf(kThenScale, 0.3f)).Divide(kRows, 1).Check(world, expected, "clamp and scale");
+    }
+  }
+}
+
+std::vector<float> LayerNorm(const float* x, int64_t dim, const float* gain, const float* bias, float eps) {
+  std::vector<float> lanes(16, 0.0f), squares(16, 0.0f), y(Count(dim));
+  for (size_t i = 0; i < y.size(); ++i) lanes[i % 16] = lanes[i % 16] + x[i];
+  const float mean = TreeSum(lanes) / static_cast<float>(dim);
+  for (size_t i = 0; i < y.size(); ++i) squares[i % 16] = std::fma(x[i] - mean, x[i] - mean, squares[i % 16]);
+  const float r = 1.0f / std::sqrt(TreeSum(squares) / static_cast<float>(dim) + eps);
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] = (x[i] - mean) * r;
+    if (gain != nullptr) y[i] = y[i] * gain[i];
+    if (bias != nullptr) y[i] = y[i] + bias[i];
+  }
+  return y;
+}
+
+// With and without gain and bias, one for all heads or one each; and a plain rms norm without gain.
+TEST(Rows, LayerNorms) {
+  std::mt19937 random(10);
+  for (int64_t dim : {64, 33, 7}) {
+    for (int64_t heads : {1, 3}) {
+      for (int vectors : {0, 1, 2}) {
+        for (bool per_head : {false, true}) {
+          const int64_t rows = 2, of = per_head ? heads : 1;
+          const std::vector<float> x = RandomFloats(Count(rows * heads * dim), random, 3.0f),
+                                   gain = RandomFloats(Count(of * dim), random),
+                                   bias = RandomFloats(gain.size(), random);
+          World world;
+          Call call("norm", rows);
+          const Place out = world.Reserve(kShared, x.size() * 4);
+          call.Operand("x", world.Put(kShared, x)).Operand("out", out);
+          if (vectors > 0) call.Operand("gain", world.Put(kWeights, gain));
+          if (vectors > 1) call.Operand("bias", world.Put(kWeights, bias));
+          world.Reserve(kWeights, 64);
+          call.Constant("heads", heads).Constant("dim", dim).Constant("eps", BitsOf(1e-5f)).Constant("gain_heads", of);
+          call.Constant("has_gain", vectors > 0).Constant("has_bias", vectors > 1).Constant("is_layer_norm", 1);
+          std::vector<float> y;
+          for (int64_t i = 0; i < rows * heads; ++i) {
+            const int64_t at = i % of * dim;
+            const std::vector<float> head = LayerNorm(x.data() + i * dim, dim, vectors > 0 ? gain.data() + at : nullptr,
+                                                      vectors > 1 ? bias.data() + at : nullptr, 1e-5f);
+            y.insert(y.end(), head.begin(), head.end());
+          }
+          World expected = world;
+          expected.Write(out, y);
+          for (Over over : {kRows, kHeads}) call.Divide(over, 1).Check(world, expected, "dim " + std::to_string(dim));
         }
       }
     }

@@ -12,12 +12,12 @@ constexpr int Arity(void (*)(const LlmcContext*, uint32_t, uint32_t, uint32_t, c
 }
 
 const KernelEntry kEntries[] = {
-#define KERNEL_DEF(name, ops, record, constants, divisions) \
-  {#name,                                                   \
-   record,                                                  \
-   constants,                                               \
-   divisions,                                               \
-   reinterpret_cast<void (*)()>(&KERNELS_NAMESPACE::name),  \
+#define KERNEL_DEF(name, ops, record, constants, divisions, open) \
+  {#name,                                                         \
+   record,                                                        \
+   constants,                                                     \
+   divisions,                                                     \
+   reinterpret_cast<void (*)()>(&KERNELS_NAMESPACE::name),        \
    Arity(&KERNELS_NAMESPACE::name)},
 #include "backends/kernels/kernels.def"
 #undef KERNEL_DEF

@@ -5,7 +5,7 @@ find_program(LLMC_CLANG NAMES clang++-19)
 if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
   set(KERNEL_FLAGS -std=c++20 -O2 -I${CMAKE_SOURCE_DIR} -fPIC -fno-math-errno -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -Werror)
   file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS backends/kernels/*.h backends/kernels/*.def backends/kernels/*.cpp)
-  list(APPEND KERNEL_SOURCES ${CMAKE_SOURCE_DIR}/runtime/context.h ${CMAKE_SOURCE_DIR}/runtime/barrier.h ${CMAKE_SOURCE_DIR}/ir/dtypes.def ${CMAKE_SOURCE_DIR}/tests/kernels/table.h)
+  list(APPEND KERNEL_SOURCES ${CMAKE_SOURCE_DIR}/runtime/context.h ${CMAKE_SOURCE_DIR}/runtime/barrier.h ${CMAKE_SOURCE_DIR}/ir/dtypes.def ${CMAKE_SOURCE_DIR}/ir/math.h ${CMAKE_SOURCE_DIR}/ir/activations.def ${CMAKE_SOURCE_DIR}/tests/kernels/table.h)
   # llmc_kernel_object(name source flags...): an object file NAME.o
   function(llmc_kernel_object name source)
     add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${name}.o

@@ -140,7 +140,7 @@ class Call {
     c.pos = world.pos;
     c.total = world.pos + rows_;
     for (uint32_t t = 0; t < threads; ++t)
-      Invoke(entry, c, t, threads, record.data(), k, std::make_index_sequence<17>());
+      Invoke(entry, c, t, threads, record.data(), k, std::make_index_sequence<33>());
     // Thread 0's private space counts; with one thread or undivided work the others' are equal to it.
     if (stride != 0) std::memcpy(world.spaces_[kPrivate].data(), scratch.data(), world.spaces_[kPrivate].size);
   }

@@ -1,10 +1,11 @@
 // Every kernel of kernels.def as a kernel step: the bytes that it writes are those of a direct call with the same
 // constants, so they arrive in their order and number.
+#include <algorithm>
 #include <map>
 #include <random>
 #include <sstream>
 
-#include "backends/kernels/kernel.h"
+#include "backends/kernels/thens.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/table.h"
 #include "tests/onednn/steps.h"
@@ -30,21 +31,52 @@ const std::map<std::string, std::vector<int64_t>> kValues = {
     {"kv_heads", {2, 4}},
     {"rotary", {16}},
     {"k", {64}},
-    {"n", {64}},
     {"n0", {32}},
-    {"n1", {32, 0}},
-    {"n2", {0, 16}},
+    {"n1", {0}},
+    {"n2", {0}},
     {"slots", {64}},
     {"count", {1}},
     {"window", {0, 3}},
+    {"all", {0, 1}},
+    {"has_sinks", {0, 1}},
+    {"cap", {0, 0x3fc00000}},
     {"k_split", {1, 2}},
     {"grain", {2}},
-    {"interleave", {0, 1}},
+    {"interleave", {0}},
+    {"offset", {0, 3}},
+    {"is_position_embed", {0, 1}},
+    {"is_layer_norm", {0, 1}},
+    {"has_delta", {0, 1}},
+    {"has_gain", {1, 0}},
     {"has_bias", {0, 1}},
+    {"gain_heads", {1, 2}},
+    {"pair", {0}},
+    {"act", {1, 9}},
+    {"alpha", {0x3fd9db23}},
+    {"limit", {0x40e00000}},
+    {"alpha_p", {0x3f4ccccd}},
+    {"alpha_n", {0x3f000000}},
+    {"beta", {0x3f000000}},
+    {"then0", {0, kThenAdd}},
+    {"then1", {0}},
+    {"then2", {0}},
+    {"other_row", {0, 1}},
     {"pairs", {0, 1}},
     {"by_row", {0, 1}},
     {"eps", {0x3727c5ac}},
     {"scale", {0x3e38aa3b}},
+    {"record", {64}},
+    {"used", {2}},
+    {"parts", {2}},
+    {"experts", {8}},
+    {"columns", {12}},
+    {"each", {0, 1}},
+    {"score", {0, 1, 2}},
+    {"groups", {1, 3}},
+    {"keep", {1}},
+    {"by", {0, 1}},
+    {"norm", {0, 1, 2}},
+    {"norm_by", {0x3c23d70a}},
     {"table_type", {kQ8_0, kQ4_0, kF32, kF16}},
     {"weight_type", {kQ4_1, kQ5_1, kF16, kBF16, kF32}},
     {"k_type", {kF32, kF16}},
@@ -55,16 +87,33 @@ const std::map<std::string, std::vector<int64_t>> kValues = {
     {"k_layout", {kKeys16, kLayoutRows}},
     {"v_layout", {kLayoutHeads, kLayoutRows}},
 };
+// What only goes together; of kernels that have all of its constants.
+const std::vector<std::map<std::string, int64_t>> kTogether = {
+    {{"n1", 32}},
+    {{"each", 0}, {"interleave", 1}},
+    {{"each", 1}, {"interleave", 1}, {"pair", 1}, {"out_type", kA8}},
+    {{"dim", 96}, {"record", 96}},
+    {{"n1", 32}, {"n2", 16}},
+    {{"n1", 32}, {"interleave", 1}},
+    {{"n1", 32}, {"interleave", 1}, {"pair", 1}, {"out_type", kA8}},
+};
 const std::map<std::string, int64_t> kOvers = {
     {"rows", kRows}, {"tiles", kTiles}, {"heads", kHeads}, {"keys", kKeys}, {"queries", kQueries}};
 
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
+// Its operand `ids` are experts, for which the tokens do.
+bool TakesIds(const KernelEntry& entry) {
+  const std::vector<std::string> names = Words(entry.constants);
+  return std::find(names.begin(), names.end(), "each") != names.end();
+}
 std::vector<int64_t> ValuesOf(const KernelEntry& entry, const std::string& constant) {
   std::vector<int64_t> values;
   if (constant == "over") {
     for (const std::string& name : Words(entry.divisions)) values.push_back(kOvers.at(name));
+  } else if (constant == "ids_space" && TakesIds(entry)) {
+    values = {kTokens};
   } else if (EndsWith(constant, "_space")) {
     values = {kShared};
   } else if (const auto found = kValues.find(constant); found != kValues.end()) {
@@ -77,7 +126,7 @@ constexpr size_t kPiece = 64 << 10, kBytes = 16 * kPiece;
 
 struct Memory {
   Space weights, shared, states;
-  std::vector<int32_t> tokens = {3, 1, 4};
+  std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 2};
   LlmcContext c{};
 
   // Small numbers: as f32, and as halves with the low bits of f32 for codes.
@@ -128,7 +177,7 @@ void ExpectAsCalledDirectly(const KernelEntry& entry, KernelStep step, const std
     const uint32_t rows = one_row ? 1 : 3;
     Memory direct(3);
     const std::vector<uint8_t> before = direct.All();
-    ASSERT_TRUE(CallDirectly(entry, direct.c, rows, step.words, step.constants, std::make_index_sequence<20>()));
+    ASSERT_TRUE(CallDirectly(entry, direct.c, rows, step.words, step.constants, std::make_index_sequence<33>()));
     ASSERT_FALSE(direct.All() == before) << what << " writes nothing";
     for (const uint32_t threads : {1u, 3u}) {
       Memory memory(3);
@@ -151,8 +200,20 @@ TEST(KernelStep, EveryKernelAsCalledDirectly) {
       step.constants.push_back(ValuesOf(*entry, name)[0]);
     }
     for (const std::string& word : Words(entry->record))
-      step.words.push_back(word == "tokens" ? 0 : kPiece * step.words.size());
+      step.words.push_back(word == "tokens" || (word == "ids" && TakesIds(*entry)) ? 0 : kPiece * step.words.size());
     ASSERT_NO_FATAL_FAILURE(ExpectAsCalledDirectly(*entry, step, entry->name));
+    for (const std::map<std::string, int64_t>& values : kTogether) {
+      KernelStep changed = step;
+      size_t named = 0;
+      for (size_t i = 0; i < names.size(); ++i) {
+        const auto value = values.find(names[i]);
+        if (value == values.end()) continue;
+        changed.constants[i] = value->second;
+        ++named;
+      }
+      if (named < values.size()) continue;
+      ASSERT_NO_FATAL_FAILURE(ExpectAsCalledDirectly(*entry, changed, entry->name));
+    }
     for (size_t i = 0; i < names.size(); ++i) {
       const std::vector<int64_t> values = ValuesOf(*entry, names[i]);
       for (size_t v = 1; v < values.size(); ++v) {

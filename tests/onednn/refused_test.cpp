@@ -1,7 +1,7 @@
 // Steps that the library refuses, with the message that names the rule; and what it says about itself.
 #include <functional>
 
-#include "backends/kernels/kernel.h"
+#include "backends/kernels/thens.h"
 #include "tests/onednn/steps.h"
 
 namespace llmc::onednn_test {
@@ -10,15 +10,20 @@ namespace {
 constexpr int64_t kF32 = kernels::kF32, kA8 = kernels::kA8, kQ4_1 = kernels::kQ4_1;
 
 KernelStep Linear() {
-  // k n0 n1 n2 weight_type k_split interleave has_bias x_space out0_space out1_space out2_space over grain
-  return {"linear_a8", false, {64, 32, 0, 0, kQ4_1, 1, 0, 0, 1, 1, 1, 1, 2, 1}, {0, 0, 0, 0, 0, 0}};
+  // k n0 n1 n2 weight_type k_split interleave has_bias pair act alpha limit then0 then1 then2 other_row out_type
+  // x_space other_space out0_space out1_space out2_space over grain
+  return {"linear_a8",
+          false,
+          {64, 32, 0, 0, kQ4_1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, 1, 1, 1, 1, 1, 2, 1},
+          {0, 0, 0, 0, 0, 0, 0}};
 }
 KernelStep Embed() {
-  return {"embed", false, {64, kF32, 0, 1, 5, 1}, {0, 0, 0}};
-}  // dim table_type table_layout out_space over grain
+  return {"embed", false, {64, kF32, 0, 0, 0, 1, 5, 1}, {0, 0, 0}};
+}  // dim table_type table_layout is_position_embed offset out_space over grain
 KernelStep Attention() {
-  // q_heads kv_heads dim slots window scale k_type k_layout v_layout out_type q_space out_space over grain by_row
-  return {"attention", false, {4, 2, 32, 64, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2, 0}, {0, 0, 0, 0}};
+  // q_heads kv_heads dim slots window all cap has_sinks scale k_type k_layout v_layout out_type q_space out_space over
+  // grain by_row
+  return {"attention", false, {4, 2, 32, 64, 0, 0, 0, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2, 0}, {0, 0, 0, 0, 0}};
 }
 DnnlStep Product() {
   DnnlStep step;
@@ -56,9 +61,9 @@ TEST(Refused, NothingThatIsRight) {
 TEST(Refused, KernelsAndTheirArity) {
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.kernel = "linear"; }), "step 0: there is no kernel linear");
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.constants.pop_back(); }),
-            "step 0: kernel linear_a8 takes 14 constants, the step has 13");
+            "step 0: kernel linear_a8 takes 24 constants, the step has 23");
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.words.push_back(0); }),
-            "step 0: kernel linear_a8 takes 6 words, the step has 7");
+            "step 0: kernel linear_a8 takes 7 words, the step has 8");
 }
 
 TEST(Refused, Constants) {
@@ -75,26 +80,32 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(5, 3), "step 0: kernel linear_a8: k 64 isn't k_split 3 whole parts");
   EXPECT_EQ(linear(6, 1), "step 0: kernel linear_a8: interleaved, of 32, 0 and 0 columns");
   EXPECT_EQ(linear(6, 2), "step 0: kernel linear_a8: interleave 2 isn't in 0..1");
-  EXPECT_EQ(linear(8, 6), "step 0: kernel linear_a8: x_space 6 isn't in 0..5");
-  EXPECT_EQ(linear(9, -1), "step 0: kernel linear_a8: out0_space -1 isn't in 0..5");
-  EXPECT_EQ(linear(9, kernels::kWeights), "step 0: kernel linear_a8: out0_space 0 can't be written");
-  EXPECT_EQ(linear(11, kernels::kTokens), "step 0: kernel linear_a8: out2_space 5 can't be written");
-  EXPECT_EQ(linear(12, 7), "step 0: kernel linear_a8: over 7 isn't in 0..6");
-  EXPECT_EQ(linear(12, kernels::kRows), "step 0: kernel linear_a8: over 5 isn't a division that the kernel knows");
-  EXPECT_EQ(linear(13, 0), "step 0: kernel linear_a8: grain 0 isn't in 1..2147483648");
+  EXPECT_EQ(linear(17, 6), "step 0: kernel linear_a8: x_space 6 isn't in 0..5");
+  EXPECT_EQ(linear(19, -1), "step 0: kernel linear_a8: out0_space -1 isn't in 0..5");
+  EXPECT_EQ(linear(19, kernels::kWeights), "step 0: kernel linear_a8: out0_space 0 can't be written");
+  EXPECT_EQ(linear(21, kernels::kTokens), "step 0: kernel linear_a8: out2_space 5 can't be written");
+  EXPECT_EQ(linear(22, 7), "step 0: kernel linear_a8: over 7 isn't in 0..6");
+  EXPECT_EQ(linear(22, kernels::kRows), "step 0: kernel linear_a8: over 5 isn't a division that the kernel knows");
+  EXPECT_EQ(linear(8, 1), "step 0: kernel linear_a8: a pair that isn't interleaved");
+  EXPECT_EQ(linear(9, math::kActivations + 1), "step 0: kernel linear_a8: act 10 isn't in 0..9");
+  EXPECT_EQ(linear(12, kernels::kThens), "step 0: kernel linear_a8: then0 8 isn't a step that the kernel knows");
+  EXPECT_EQ(linear(13, kernels::kThenAct | math::kActivations << 8),
+            "step 0: kernel linear_a8: then1 2306 isn't a step that the kernel knows");
+  EXPECT_EQ(linear(23, 0), "step 0: kernel linear_a8: grain 0 isn't in 1..2147483648");
   const auto attention = [](size_t constant, int64_t value) {
     return MessageOf(Attention(), [&](KernelStep& s) { s.constants[constant] = value; });
   };
   EXPECT_EQ(attention(1, 3), "step 0: kernel attention: 4 q heads aren't a multiple of 3 kv heads");
   EXPECT_EQ(attention(2, 16), "step 0: kernel attention: dim 16 isn't a multiple of 32");
-  EXPECT_EQ(attention(6, kQ4_1), "step 0: kernel attention: k_type 5 (q4_1) isn't one that the kernel knows");
-  EXPECT_EQ(attention(7, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
-  EXPECT_EQ(attention(8, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
-  EXPECT_EQ(attention(9, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
-  const KernelStep quantize{"quantize", false, {64, 1, 1, 2, 2}, {0, 0}};  // dim x_space out_space over grain
+  EXPECT_EQ(attention(9, kQ4_1), "step 0: kernel attention: k_type 5 (q4_1) isn't one that the kernel knows");
+  EXPECT_EQ(attention(10, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
+  EXPECT_EQ(attention(11, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
+  EXPECT_EQ(attention(12, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
+  // dim then0 then1 then2 other_row out_type record x_space other_space out_space over grain
+  const KernelStep quantize{"map", false, {64, 0, 0, 0, 0, kA8, 64, 1, 1, 1, 2, 2}, {0, 0, 0}};
   EXPECT_EQ(MessageOf(quantize, [](KernelStep&) {}), "");
-  EXPECT_EQ(MessageOf(quantize, [](KernelStep& s) { s.constants[4] = 1; }),
-            "step 0: kernel quantize: grain 1 cuts blocks of two tiles");
+  EXPECT_EQ(MessageOf(quantize, [](KernelStep& s) { s.constants[11] = 1; }),
+            "step 0: kernel map: grain 1 cuts blocks of two tiles");
   EXPECT_EQ(MessageOf(Embed(), [](KernelStep& s) { s.constants[2] = 2; }),
             "step 0: kernel embed: table_layout 2 isn't one that the kernel knows");
 }

@@ -16,9 +16,9 @@ inline KernelTable TestKernels() {
 inline KernelTable TestOnednn() {
   KernelTable table;
   table.computes = OnednnComputes;
-  table.slice = [](const Module& module, const Func& func, const Op& product, bool pair) {
+  table.slice = [](const Module& module, const Func& func, const Op& product, const Op* gate) {
     const int64_t k = TypeOf(module, func, product.operands[0]).dims[1].value;
-    return SlicePlan{2, k * 32 * 4 * (pair ? 2 : 1)};
+    return SlicePlan{2, k * 32 * 4 * (gate != nullptr ? 2 : 1)};
   };
   return table;
 }

@@ -126,7 +126,7 @@ TEST(Steps, RulesAreNamed) {
          s.x_type = kA8;
          s.w_type = kF16;
        }},
-      {"gate 2 isn't in 0..1", [](DnnlStep& s) { s.gate = static_cast<DnnlGate>(2); }},
+      {"gate 10 isn't in 0..9", [](DnnlStep& s) { s.gate = static_cast<DnnlGate>(10); }},
       {"most rows 65537", [](DnnlStep& s) { s.max_rows = 65537; }},
       {"one row, and up to 8 rows", [](DnnlStep& s) { s.one_row = true; }},
       {"x of type 1, which isn't f32 or a8", [](DnnlStep& s) { s.x_type = kF16; }},

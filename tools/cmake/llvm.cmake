@@ -20,7 +20,7 @@ set(LLMC_KERNEL_FLAGS --target=x86_64-pc-linux-gnu -std=c++20 -O2 -flto=thin -fP
 
 # llmc_kernel_bitcode(OUT.bc SOURCE.cpp flags...): one source file (relative to the source root) to bitcode for one ISA level.
 # Headers are listed, not scanned: a depfile would name them relative to the source root, and the build would read that relative to the build folder.
-file(GLOB LLMC_KERNEL_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backends/kernels/* ${CMAKE_SOURCE_DIR}/ir/*.h ${CMAKE_SOURCE_DIR}/runtime/context.h
+file(GLOB LLMC_KERNEL_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backends/kernels/* ${CMAKE_SOURCE_DIR}/ir/*.h ${CMAKE_SOURCE_DIR}/ir/*.def ${CMAKE_SOURCE_DIR}/runtime/context.h
   ${CMAKE_SOURCE_DIR}/runtime/barrier.h)
 function(llmc_kernel_bitcode bitcode source)
   add_custom_command(OUTPUT ${bitcode}

@@ -59,7 +59,7 @@ add_custom_command(OUTPUT ${onednn_kernels}
     -fno-math-errno -ffp-contract=off -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -Wall -Wextra -Wconversion -Wshadow -Werror
     -c ${CMAKE_SOURCE_DIR}/runtime/onednn/kernels.cpp -o ${onednn_kernels}
   DEPENDS ${CMAKE_SOURCE_DIR}/runtime/onednn/kernels.cpp ${CMAKE_SOURCE_DIR}/runtime/onednn/kernels.h
-    ${CMAKE_SOURCE_DIR}/ir/dtypes.def ${onednn_kernel_headers}
+    ${CMAKE_SOURCE_DIR}/ir/dtypes.def ${CMAKE_SOURCE_DIR}/ir/math.h ${CMAKE_SOURCE_DIR}/ir/activations.def ${onednn_kernel_headers}
   VERBATIM)
 
 set(onednn_map ${CMAKE_SOURCE_DIR}/runtime/onednn/library.map)
