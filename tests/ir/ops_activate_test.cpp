@@ -174,7 +174,7 @@ TEST(PositionEmbed, ByHandAndConstraints) {
   OpCase c1 = good, c2 = good, c3 = good, c4 = good;
   c1.operands[0] = F32Type({Dim(4)});
   c2.operands[1] = F32Type({Dim("S")});
-  c3.operands[2] = ids;
+  c3.operands[2] = F32Type({Dim("S")});
   c4.context = 9;
   ExpectFaults({{"C1", c1}, {"C2", c2}, {"C3", c3}, {"C4", c4}, {"C4", OpCase(good).Set("offset", int64_t{-1})}});
 }

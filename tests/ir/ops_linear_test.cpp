@@ -540,7 +540,7 @@ TEST(Quantize, ExtremesStayWithinCodes) {
 
 TEST(Quantize, Constraints) {
   ExpectFaults({
-      {"C1", {OpKind::Quantize, {F32Type({Dim("S"), Dim(2), Dim(32)})}, {}}},
+      {"C1", {OpKind::Quantize, {F32Type({Dim("S"), Dim(2), Dim(2), Dim(32)})}, {}}},
       {"C2", {OpKind::Quantize, {F32Type({Dim("S"), Dim(48)})}, {}}},
       {"C2", {OpKind::Quantize, {F32Type({Dim("S"), Dim("S")})}, {}}},
   });

@@ -164,9 +164,10 @@ TEST(Gated, ByHandAndConstraints) {
   EXPECT_TRUE(std::signbit(h[1]));
   EXPECT_NEAR(h[2], 2 * 0.7310585786F, 2e-7F);
   EXPECT_NEAR(h[3], 0.0F, 1e-34F);
-  const OpCase bad_rank{OpKind::Gated, {F32Type({Dim(4)}), F32Type({Dim(4)})}, {}};
+  const Type ids{DType::I32, {Dim("S"), Dim(4)}, Layout::Rows, -1};
+  const OpCase bad_type{OpKind::Gated, {ids, ids}, {}};
   const OpCase bad_pair{OpKind::Gated, {F32Type({Dim("S"), Dim(4)}), F32Type({Dim("S"), Dim(5)})}, {}};
-  ExpectFaults({{"C1", bad_rank}, {"C2", bad_pair}});
+  ExpectFaults({{"C1", bad_type}, {"C2", bad_pair}});
 }
 
 TEST(Round, ByHandAndConstraints) {
