@@ -222,6 +222,14 @@ class Plans(OnednnTest):
         result = self.ok(LLMC, "compile", TINY, "--backend", "onednn", "--remarks", "-o", self.folder / "m.plan")
         self.assertEqual(re.findall(CHOICE, result.stderr), [(name, "onednn", "asked for") for name in ("prefill", "decode", "score")])
 
+    def test_auto_takes_the_targets_of_compile(self):
+        for flags in ((), ("--activations", "bf16")):
+            result = self.ok(LLMC, "compile", TINY, "--backend", "auto", "--remarks", *flags, "-o", self.folder / "m.plan")
+            listed = [name for name, backend, _ in re.findall(CHOICE, result.stderr) if backend == "onednn"]
+            header = self.ok(LLMC, "inspect", self.folder / "m.plan", "--ir").stdout.splitlines()[0]
+            self.assertIn("backend = auto, target = [x86-64-v3, x86-64-v3-vnni, x86-64-v4-vnni]" + (f", onednn = [{', '.join(listed)}]" if listed else ""), header)
+            self.assertEqual("onednn = " in header, bool(listed))
+
     def test_inspect_shows_what_the_plan_has_and_not_what_auto_would_choose_here(self):
         ir, plan = self.folder / "chosen.ir", self.folder / "m.plan"
         self.ok(LLMC, "compile", TINY, "--backend", "auto", "--target-cpu", "x86-64-v3", "--activations", "bf16", "--stop-after", "select-backend", "-o", ir)
