@@ -145,7 +145,7 @@ INLINE int32_t FileRowBits(const uint8_t* block, int64_t j, int k) {
 
 // Columns of row `token` of a table of blocks; `layout` is a constant of the call.
 template <Type T>
-INLINE void EmbedBlocks(const uint8_t* table, int64_t token, int64_t dim, int64_t layout, float* out, Range column) {
+CHOICE void EmbedBlocks(const uint8_t* table, int64_t token, int64_t dim, int64_t layout, float* out, Range column) {
   constexpr Type kTile = T == kTQ1_0 ? kTQ2_0 : T;
   constexpr int64_t kStep = 32 * Block<kTile>::kBlocks;
   const int64_t steps = dim / kStep;
@@ -180,7 +180,7 @@ INLINE float FloatElement(const uint8_t* p, Type type) {
 }
 
 template <Type T>
-INLINE void EmbedFloats(const uint8_t* table, int64_t token, int64_t dim, int64_t layout, float* out, Range column) {
+CHOICE void EmbedFloats(const uint8_t* table, int64_t token, int64_t dim, int64_t layout, float* out, Range column) {
   constexpr int64_t kBytes = T == kF32 ? 4 : 2, kStep = T == kF32 ? 1 : 2;
   if (layout == kTiles16) {
     const uint8_t* tile = table + token / 16 * ((dim + kStep - 1) / kStep * 64);

@@ -73,7 +73,7 @@ INLINE void ExpertRows(const ExpertCall& e, const int32_t* members, int64_t coun
   static_cast<type*>(__builtin_alloca_with_align(static_cast<__SIZE_TYPE__>(count) * sizeof(type), 512))
 
 template <Type T, bool kQuantized>
-INLINE void Experts(ExpertCall e, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
+CHOICE void Experts(ExpertCall e, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
   const int64_t tile_bytes = BytesOfTile<T>(e.product.f.k), all = rows * e.used;
   e.expert_bytes = e.product.n[0] / 16 * tile_bytes * (e.product.interleave ? 2 : 1);
   const Range tiles = Share(e.product.n[0] / 16, grain, over, kTiles, thread, threads);

@@ -18,8 +18,8 @@
 #define KERNEL extern "C" __attribute__((visibility("hidden")))
 #endif
 #define INLINE static inline __attribute__((always_inline))
-// What chooses among much code by a constant: a function where constants aren't bound yet, or kernels would be many
-// times as large; inlined where they are.
+// What a constant chooses among much code: a function of its own where constants aren't bound yet, or kernels would be
+// many times as large. Where they are bound, code generation reads only what is chosen, and inlines it.
 #define CHOICE static __attribute__((noinline))
 // The parameters that every kernel begins with.
 #define KERNEL_CALL                                                                                           \

@@ -219,7 +219,7 @@ INLINE void LinearColumns(const LinearCall& a, int64_t rows, int64_t over, int64
 }
 
 template <Type T, bool kQuantized>
-INLINE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
+CHOICE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
   if (a.pair || a.out_type == kA8) {
     LinearColumns<T, kQuantized>(a, rows, over, grain, thread, threads);
   } else {

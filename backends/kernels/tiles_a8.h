@@ -169,7 +169,7 @@ INLINE void PackedRows(const uint8_t* tile, const uint8_t* x, int64_t stride, in
 
 // One row: blocks [begin, end) of a tile.
 template <Type T>
-INLINE F32x16 GemvA8(const uint8_t* tile, const uint8_t* x, int64_t k, int64_t begin, int64_t end) {
+CHOICE F32x16 GemvA8(const uint8_t* tile, const uint8_t* x, int64_t k, int64_t begin, int64_t end) {
   const uint8_t* const row[1] = {x};
   F32x16 acc[1];
   PackedRowsA8<T, 1>(tile, row, k, begin, end, acc);
@@ -288,7 +288,7 @@ INLINE void GemmPanelA8(const uint8_t* tile, const uint8_t* x, int64_t stride, i
 // Rows of acc[n_rows rounded up to kPanelRows], acc_stride floats apart: blocks [begin, end) of a tile times a8 rows,
 // `stride` bytes apart.
 template <Type T>
-INLINE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
+CHOICE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
                    int64_t end, float* acc, int64_t acc_stride) {
   if (n_rows <= kFewRows) {
     FewRowsA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);

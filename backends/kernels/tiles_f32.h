@@ -101,7 +101,7 @@ INLINE void GemvBlocks(const uint8_t* tile, int64_t tile_bytes, const float* x, 
 
 // N tiles, whatever their type.
 template <Type T, int N>
-INLINE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
+CHOICE void GemvF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t begin, int64_t end,
                     F32x16 (&acc)[N]) {
   if constexpr (kIsFloat<T>) {
 #pragma clang loop unroll(full)
@@ -180,7 +180,7 @@ INLINE void GemmTile(const float* x, int64_t stride, int64_t first, int64_t n_ro
 // Rows of acc[n_rows rounded up to kTileRows][16 C] from zero: k in [begin, end) of C tiles, tile_bytes apart, times
 // rows of x, `stride` floats apart.
 template <Type T, int C>
-INLINE void GemmF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t stride, int64_t n_rows,
+CHOICE void GemmF32(const uint8_t* tile, int64_t tile_bytes, const float* x, int64_t stride, int64_t n_rows,
                     int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
   constexpr bool kAsItIs = T == kF32 && kWide;  // no panel
   PanelF32 panel[kAsItIs ? 1 : C];

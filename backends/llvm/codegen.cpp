@@ -1,6 +1,7 @@
 // Program -> ELF object. Specialised functions are dealt out to several modules by their order alone, never by `jobs`,
-// so any number of threads gives the same bytes: each module starts as the kernels' bitcode, gets one function per
-// (kernel, constants) that calls the kernel with its constants, and is optimised. The phases are in the first module:
+// so any number of threads gives the same bytes: each module starts as the kernels' bitcode, of which bodies are read
+// when they are needed, gets one function per (kernel, constants) that is the kernel with its constants, and is
+// optimised. The phases are in the first module:
 // calls in a straight line, or in a loop where layers repeat, with their records in one constant table.
 #include "backends/llvm/codegen.h"
 
@@ -26,6 +27,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
+#include <llvm/Transforms/Utils/Cloning.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include "ir/diag.h"
@@ -94,9 +96,7 @@ void OnDiagnostic(const llvm::DiagnosticInfo* info, void* out) {
 // One module under construction.
 class Builder {
  public:
-  // kernels: the functions of the bitcode that will be called.
-  Builder(std::string_view bitcode, const std::set<std::string>& kernels, const Target& target, const Plan& plan)
-      : plan_(plan) {
+  Builder(std::string_view bitcode, const Target& target, const Plan& plan) : plan_(plan), target_(target) {
     context_.setDiagnosticHandlerCallBack(OnDiagnostic, &messages_);
     context_.setDiscardValueNames(true);
     // Lazily: a body is read when it is asked for.
@@ -112,8 +112,6 @@ class Builder {
         Broken("kernels call the undefined function '" + f.getName().str() + "'");
       }
     }
-    Load(kernels);
-    Retarget(target);
     ptr_ = llvm::PointerType::getUnqual(context_);
     i32_ = llvm::Type::getInt32Ty(context_);
     i64_ = llvm::Type::getInt64Ty(context_);
@@ -128,6 +126,8 @@ class Builder {
 
   // Everything but the functions made here becomes internal, then the module is checked, optimised and emitted.
   std::string Finish() {
+    Load();
+    Retarget(target_);
     llvm::SmallVector<llvm::GlobalValue*> keep;
     for (llvm::Function& f : *module_) {
       if (f.isDeclaration() || made_.contains(&f)) continue;
@@ -175,33 +175,37 @@ class Builder {
     module_->setDataLayout(machine_->createDataLayout());
   }
 
-  // Reads the bodies of the kernels and of what they call, and drops the rest.
-  void Load(const std::set<std::string>& kernels) {
-    std::vector<llvm::Function*> wanted;
+  void Materialize(llvm::Function& f) {
+    if (llvm::Error error = f.materialize()) Broken("kernels' bitcode: " + llvm::toString(std::move(error)));
+  }
+
+  // Reads the bodies that the functions made here need, and drops the rest: of what a constant chooses (CHOICE,
+  // kernel.h), only what was chosen.
+  void Load() {
+    std::vector<llvm::Function*> wanted(made_.begin(), made_.end());
     // The back end may call these for large copies, after the last look at who is used.
     for (const char* name : {"memcpy", "memset", "memmove"}) {
       if (llvm::Function* f = module_->getFunction(name)) wanted.push_back(f);
     }
-    for (const std::string& name : kernels) {
-      llvm::Function* f = module_->getFunction(name);
-      if (f == nullptr) Broken("no kernel '" + name + "'");
-      wanted.push_back(f);
-    }
+    std::set<llvm::Function*> seen(wanted.begin(), wanted.end());
     for (size_t i = 0; i < wanted.size(); ++i) {
-      if (!wanted[i]->isMaterializable()) continue;
-      if (llvm::Error error = wanted[i]->materialize()) Broken("kernels' bitcode: " + llvm::toString(std::move(error)));
+      Materialize(*wanted[i]);
       for (llvm::BasicBlock& block : *wanted[i]) {
         for (llvm::Instruction& instruction : block) {
           for (llvm::Use& use : instruction.operands()) {
-            if (auto* callee = llvm::dyn_cast<llvm::Function>(use->stripPointerCasts())) wanted.push_back(callee);
+            auto* callee = llvm::dyn_cast<llvm::Function>(use->stripPointerCasts());
+            if (callee != nullptr && seen.insert(callee).second) wanted.push_back(callee);
           }
         }
       }
     }
-    for (llvm::Function& f : llvm::make_early_inc_range(*module_)) {
-      if (!f.isMaterializable()) continue;
-      f.deleteBody();
-      if (f.use_empty()) f.eraseFromParent();
+    std::vector<llvm::Function*> rest;
+    for (llvm::Function& f : *module_) {
+      if (!f.isIntrinsic() && !seen.contains(&f)) rest.push_back(&f);
+    }
+    for (llvm::Function* f : rest) f->deleteBody();
+    for (llvm::Function* f : rest) {
+      if (f->use_empty()) f->eraseFromParent();
     }
     if (llvm::Error error = module_->materializeAll()) Broken("kernels' bitcode: " + llvm::toString(std::move(error)));
   }
@@ -290,12 +294,16 @@ class Builder {
         args.push_back(b.CreateLoad(i64_, b.CreateConstInBoundsGEP1_64(i64_, f->getArg(4), word++)));
       }
     }
-    // On the call, not the kernel: the kernel stays as it came.
-    b.CreateCall(kernel, args)->addFnAttr(llvm::Attribute::AlwaysInline);
+    llvm::CallInst* inlined = b.CreateCall(kernel, args);
     b.CreateRetVoid();
+    Materialize(*kernel);
+    llvm::InlineFunctionInfo info;
+    if (!llvm::InlineFunction(*inlined, info).isSuccess()) Broken("kernel '" + call.kernel + "' can't be inlined");
+    FoldConstants(*f);
   }
 
   const Plan& plan_;
+  const Target& target_;
   std::string messages_;
   std::string features_;
   llvm::LLVMContext context_;
@@ -426,10 +434,7 @@ std::string CompileObjectFrom(std::string_view bitcode, const Program& program, 
     for (size_t m = next++; m < modules; m = next++) {
       try {
         const size_t first = count * m / modules, end = count * (m + 1) / modules;
-        std::set<std::string> kernels;
-        for (size_t i = first; i < end; ++i) kernels.insert(plan.functions[i].call->kernel);
-        if (m == 0) kernels.insert("llmc_barrier");
-        Builder builder(bitcode, kernels, target, plan);
+        Builder builder(bitcode, target, plan);
         builder.DefineFunctions(first, end);
         if (m == 0) {
           for (size_t p = 0; p < program.phases.size(); ++p)

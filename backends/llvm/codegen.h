@@ -9,6 +9,7 @@
 #include "backends/llvm/object.h"
 
 namespace llvm {
+class Function;
 class Module;
 class TargetMachine;
 }  // namespace llvm
@@ -26,6 +27,8 @@ std::string CompileObjectFrom(std::string_view bitcode, const Program& program, 
 // Registers LLVM's target once.
 void StartLlvm();
 
+// Propagates constants and drops what they make unreachable, so that what is left says what is called (optimize.cpp).
+void FoldConstants(llvm::Function& function);
 // Runs the optimiser over a specialised module and emits its object (optimize.cpp).
 std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine);
 

@@ -8,6 +8,9 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/SCCP.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include "backends/llvm/codegen.h"
 #include "ir/diag.h"
@@ -46,6 +49,17 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
 }
 
 }  // namespace
+
+void FoldConstants(llvm::Function& function) {
+  llvm::FunctionAnalysisManager analyses;
+  llvm::PassBuilder builder;
+  builder.registerFunctionAnalyses(analyses);
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SCCPPass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::ADCEPass());
+  passes.run(function, analyses);
+}
 
 std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine) {
   Optimize(module, machine);

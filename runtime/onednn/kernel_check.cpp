@@ -64,7 +64,7 @@ class Checker {
     if (Has("k_split") && (Value("k") / Unit()) % Value("k_split") != 0)
       Fail("k " + Text("k") + " isn't k_split " + Text("k_split") + " whole parts");
     if (Has("k") && Value("k") % Unit() != 0) Fail("k " + Text("k") + " isn't a multiple of " + std::to_string(Unit()));
-    if (Has("interleave") && Value("interleave") == 1 && (Value("n1") != Value("n0") || Value("n2") != 0))
+    if (Has("n1") && Value("interleave") == 1 && (Value("n1") != Value("n0") || Value("n2") != 0))
       Fail("interleaved, of " + Text("n0") + ", " + Text("n1") + " and " + Text("n2") + " columns");
     if (Has("kv_heads") && Value("q_heads") % Value("kv_heads") != 0)
       Fail(Text("q_heads") + " q heads aren't a multiple of " + Text("kv_heads") + " kv heads");
