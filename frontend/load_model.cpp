@@ -93,10 +93,10 @@ Model LoadModel(const ModelOptions& options) {
     model.generation = GgufGeneration(m.gguf->header, m.config_path, vocab);
     model.chat_template = GgufChatTemplate(m.gguf->header);
   } else {
-    model.generation = HfGeneration(m.directory, m.config_path, vocab);
+    model.generation = HfGeneration(m.directory, m.config_path, vocab, options.sink);
     model.chat_template = HfChatTemplate(m.directory);
     std::string path = JoinPath(m.directory, "generation_config.json");
-    if (IsRegularFile(path)) model.inputs.push_back({"generation", path});
+    if (IsPresent(path)) model.inputs.push_back({"generation", path});
   }
   if (!options.no_tokenizer) AddTokenizer(m, model);
   return model;

@@ -17,13 +17,14 @@
 
 #include "ir/contracts.h"
 #include "runtime/plan_error.h"
+#include "runtime/plan_rules.h"
 
 namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
 // 1: steps other than code; approximate self-tests. 2: states; contracts other than a decoder's; the version of the
-// kernels that steps need.
-inline constexpr uint16_t kPlanMinor = 2;
+// kernels that steps need. 3: rules of the sampler.
+inline constexpr uint16_t kPlanMinor = 3;
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -98,6 +99,7 @@ struct PlanGeneration {
   bool do_sample = false;  // else greedy, unless the command line sets a temperature
   std::optional<float> temperature, top_p, min_p;
   std::optional<int32_t> top_k;
+  PlanRules rules;
 };
 
 using Sha256Digest = std::array<uint8_t, 32>;
@@ -221,6 +223,8 @@ class PlanFile {
   std::string Read(SectionKind kind, uint32_t index = 0) const;
   // The same into memory of the caller's (Find(kind, index)->size bytes).
   void ReadInto(const PlanSection& section, void* to) const;
+  // Reads again what opening has read: whether the header's page and the sections but the weights are as they were.
+  bool Unchanged() const;
   // Every byte: sections by SHA-256 and XXH3, and zeros between them. Throws PlanError at the first that doesn't hold.
   void VerifyAll(const Sha256Factory& sha256) const;
   uint64_t file_size() const { return bytes_->size(); }
@@ -230,6 +234,7 @@ class PlanFile {
  private:
   void Load();
   std::string name_;
+  std::string page_;  // the header's
   std::unique_ptr<PlanBytes> bytes_;
   int fd_ = -1;
   std::vector<PlanSection> sections_;

@@ -60,6 +60,7 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
   if (g.top_k) out << "top_k " << *g.top_k << '\n';
   if (g.top_p) out << "top_p " << FloatText(*g.top_p) << '\n';
   if (g.min_p) out << "min_p " << FloatText(*g.min_p) << '\n';
+  if (g.rules != PlanRules{}) out << "rules " << Quote(RulesText(g.rules)) << '\n';
   for (const PlanInput& input : m.inputs) {
     out << "input " << Quote(input.role) << ' '
         << Hex({reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()}) << '\n';
@@ -195,6 +196,8 @@ class Assembler {
       g.add_bos = true;
     } else if (word == "do_sample") {
       g.do_sample = true;
+    } else if (word == "rules") {
+      g.rules = ParseRules(in_.String(), "rules");
     } else if (word == "temperature") {
       g.temperature = in_.Float32();
     } else if (word == "top_k") {
