@@ -295,7 +295,8 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
       [&](double done) { Report(request, "weights", done); });
   if (request.self_test && (OptionOf(module, "weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
     Report(request, "self-test", 0);
-    manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
+    manifest.self_test =
+        MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights(), request.allow_nonfinite);
     Report(request, "self-test", 1);
   }
   Report(request, "file", 0);

@@ -153,6 +153,7 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
     bound.dtypes.push_back(t.dtype);
     if (use.fused) fused[use.name] = t.dtype;
     source->Add(use.name, set, t);
+    bound.places[use.name] = set->PlaceOf(t);
     used.insert(t.name);
     for (size_t i = 0; i < adapters.size(); ++i) {
       const auto pair = adapters[i].Find(t.name);

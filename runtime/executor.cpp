@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/barrier.h"
+#include "runtime/plan_finite.h"
 #include "runtime/step_library.h"
 
 namespace llmc {
@@ -72,6 +73,8 @@ void Session::Clear() {
   lost_ = false;
   for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
 }
+
+std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
 
 uint32_t Session::MostRows(bool score) const {
   uint32_t most = 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ class Session {
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
   uint32_t threads() const { return pool_.size(); }
+
+  // CacheOverflow (runtime/plan_finite.h) of the caches, for the message about logits that aren't finite.
+  std::optional<bool> Overflow() const;
 
   // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
   // on from where it was, if its states can (ir/states.def); else it is lost, and calls throw until Reset.

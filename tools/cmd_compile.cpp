@@ -61,6 +61,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   request.targets = scheduled.targets;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
+  request.allow_nonfinite = flags.model.allow_nonfinite;
   request.build_id = FrontendBuildId();
   request.import_ir = scheduled.import_text;
   request.final_ir = Print(model.module);

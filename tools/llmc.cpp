@@ -55,6 +55,8 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_option("--activations", model.activations,
                  "inputs of matrices (default: q8 for block types, f32 for float weights)")
       ->check(CLI::IsMember(OptionValues("activations")));
+  app.add_flag("--allow-nonfinite", model.allow_nonfinite,
+               "take weights that are NaN or infinite (no self-test where the logits aren't finite)");
   AddList(app, "--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
 }
 
