@@ -176,6 +176,9 @@ std::vector<TensorInfo> ParseSafetensors(std::span<const std::byte> bytes, const
     Fail(DiagKind::TooLarge, {file, "byte 0"},
          fmt::format("safetensors: the header has {} bytes; at most {}", n, kMaxHeaderBytes));
   std::string text(reinterpret_cast<const char*>(bytes.data()) + sizeof(n), n);
+  // To the JSON reader a NUL is the end of the text.
+  if (const size_t nul = text.find('\0'); nul != std::string::npos)
+    Fail(DiagKind::BadFormat, {file, fmt::format("byte {}", sizeof(n) + nul)}, "safetensors: a NUL byte in the header");
   // Places in the header count lines and columns from its own first byte.
   Json root = ParseJson(std::move(text), file, kHeaderLimits);
   uint64_t data_bytes = rest - n;

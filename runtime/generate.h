@@ -15,6 +15,7 @@ struct RunState {
 
 // Each throws PlanError (input at fault) or RunUsageError.
 void RunGenerate(RunState& run);
+void RunTopLogits(RunState& run);
 void RunLogits(RunState& run);
 void RunPerplexity(RunState& run);
 void RunSelfTest(RunState& run);

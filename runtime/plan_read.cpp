@@ -106,6 +106,7 @@ void PlanFile::Load() {
   if (header.file_size != size)
     fail("the plan is cut or longer: " + std::to_string(size) + " bytes, the header says " +
          std::to_string(header.file_size));
+  page_.assign(page, sizeof(page));
   if (size < kPage) fail("the header's page is cut: " + std::to_string(size) + " bytes");
   if (header.sections > kMaxSections)
     fail(std::to_string(header.sections) + " sections, at most " + std::to_string(kMaxSections));
@@ -180,6 +181,19 @@ void PlanFile::ReadInto(const PlanSection& section, void* to) const {
   bytes_->Read(section.offset, to, section.size);
   if (Xxh3Of(to, section.size) != section.xxh3)
     throw PlanError(name_ + ": section " + SectionName(section) + " is damaged (XXH3 differs)");
+}
+
+bool PlanFile::Unchanged() const {
+  std::string page(kPage, '\0');
+  try {
+    bytes_->Read(0, page.data(), page.size());
+    for (const PlanSection& section : sections_) {
+      if (section.kind != SectionKind::Weights) Read(section.kind, section.index);
+    }
+  } catch (const PlanError&) {
+    return false;
+  }
+  return page == page_;
 }
 
 std::string PlanFile::Read(SectionKind kind, uint32_t index) const {
