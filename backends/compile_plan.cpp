@@ -284,6 +284,10 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   for (const std::string& bytes : code) options.other_size += bytes.size();
   for (const PlanRequest::Input& input : request.inputs) options.inputs.push_back(input.path);
   options.sha256 = MakeSha256;
+  options.loader = request.loader;
+  if (!request.loader.empty() && !manifest.kernels.empty())
+    Fail(DiagKind::Unsupported, {path, ""},
+         "a standalone program has no library for kernel and dnnl steps (--backend llvm)");
   // From here on there is a temporary file beside `path`, gone again should anything throw.
   PlanWriter writer(std::move(options));
   Report(request, "inputs", 0);

@@ -39,6 +39,7 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       context_(options.context == 0 ? manifest_->context : options.context),
       chunk_(options.chunk == 0 ? manifest_->chunk : options.chunk),
       adapt_(options.adapt),
+      progress_(options.progress),
       barrier_(std::make_unique<LlmcBarrier>()),
       pool_(CheckedThreads(options.threads)),
       governor_(options.threads, UsableCores()) {
@@ -48,15 +49,16 @@ Session::Session(const Executable& executable, const SessionOptions& options)
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
   if (!executable_.interpret) {
     if (executable_.steps.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
-    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena");
-    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas");
+    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena", options.memory);
+    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas", options.memory);
     // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
-    states_ = Reservation::Zeros(m.state_bytes, false, "caches");
+    states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
     if (executable_.program)
-      scratchpads_ =
-          Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads");
+      scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads",
+                                        options.memory);
   }
-  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
+  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits",
+                               options.memory);
 }
 
 void Session::Reset() {
@@ -112,10 +114,13 @@ void Session::CheckTokens(std::span<const int32_t> tokens) const {
 std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
   CheckTokens(tokens);
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
+  const size_t count = tokens.size();
   while (!tokens.empty()) {
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), chunk_));
     Forward(PickPhase(false, rows), tokens.first(rows), total);
     tokens = tokens.subspan(rows);
+    if (!tokens.empty() && progress_ && !progress_(count - tokens.size(), count))
+      throw StoppedError("stopped on request at position " + Str(pos_));
   }
   return {reinterpret_cast<const float*>(logits_.data()), vocab()};
 }
@@ -198,7 +203,7 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   barrier_->long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
-    throw PlanError("stopped on request at position " + Str(pos_) + Stopped());
+    throw StoppedError("stopped on request at position " + Str(pos_) + Stopped());
   }
   if (const size_t failed = job.failed.load(); failed != 0) {
     throw PlanError(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct SessionOptions {
   uint32_t context = 0;  // limit of positions; 0: the manifest's
   uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
   bool adapt = true;     // fewer threads while a core is busy with something else
+  MemorySource memory;   // of arenas, states and logits
+  // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
+  std::function<bool(size_t done, size_t total)> progress;
+};
+
+// A call that RequestAbort, or the progress function, has stopped.
+class StoppedError : public PlanError {
+ public:
+  using PlanError::PlanError;
 };
 
 // Not thread-safe, except RequestAbort. Every call checks its arguments before any work and throws PlanError.
@@ -43,6 +53,12 @@ class Session {
   // The same, and the memory is as of a new session: caches, arenas and logits are zero. For tests: nothing that an
   // earlier call left can stand in for what a later one leaves out.
   void Clear();
+  // Position and states, as far as later calls depend on them (ir/states.def), for any session of the same plan: the
+  // bits that follow are the same. Bound to the plan by its hash, and to itself by one (runtime/README.md, "Saved
+  // sessions"). Restoring throws PlanError for anything else, and the session is then as it was.
+  std::string SaveState() const;
+  void RestoreState(std::string_view saved);
+
   uint32_t position() const { return pos_; }  // tokens appended so far
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
@@ -71,6 +87,7 @@ class Session {
   uint32_t context_, chunk_, pos_ = 0;
   bool lost_ = false;  // a call that didn't end has moved states that can't go back
   bool adapt_;
+  std::function<bool(size_t, size_t)> progress_;
   Reservation shared_, scratch_, states_, logits_, scratchpads_;
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};

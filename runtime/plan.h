@@ -212,6 +212,7 @@ class PlanBytes {
 class PlanFile {
  public:
   explicit PlanFile(const std::string& path);
+  PlanFile(int fd, std::string name);  // takes the descriptor, of a regular file
   PlanFile(std::unique_ptr<PlanBytes> bytes, std::string name);
   ~PlanFile();
   PlanFile(PlanFile&&) noexcept;
@@ -227,7 +228,11 @@ class PlanFile {
   bool Unchanged() const;
   // Every byte: sections by SHA-256 and XXH3, and zeros between them. Throws PlanError at the first that doesn't hold.
   void VerifyAll(const Sha256Factory& sha256) const;
-  uint64_t file_size() const { return bytes_->size(); }
+  uint64_t file_size() const { return bytes_->size(); }  // of the plan
+  // Where the plan begins in the file: 0, or behind the loader of a program that holds one (standalone).
+  uint64_t file_offset() const { return file_offset_; }
+  // XXH3-64 of header and table, and so of every section's hashes: what tells one plan from another.
+  uint64_t hash() const { return hash_; }
   const std::string& name() const { return name_; }
   int fd() const { return fd_; }  // -1 for memory; owned by this object
 
@@ -237,6 +242,8 @@ class PlanFile {
   std::string page_;  // the header's
   std::unique_ptr<PlanBytes> bytes_;
   int fd_ = -1;
+  uint64_t file_offset_ = 0;
+  uint64_t hash_ = 0;
   std::vector<PlanSection> sections_;
   Manifest manifest_;
 };
@@ -252,6 +259,8 @@ class PlanWriter {
     uint64_t weights_size = 0;        // exact
     uint64_t other_size = 1 << 20;    // estimate of everything else, for the check of the disk
     Sha256Factory sha256;
+    // A program that runs the plan behind it: written in front, and the file is executable then.
+    std::string loader;
   };
   // Throws PlanError: path is an input, a directory or a device; the folder isn't writable; too little space (both
   // numbers).

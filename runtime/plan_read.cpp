@@ -22,13 +22,14 @@ constexpr uint64_t kMaxTable = 256u << 20;  // manifest and steps are decoded in
 
 class FileBytes : public PlanBytes {
  public:
-  FileBytes(int fd, uint64_t size, std::string name) : fd_(fd), size_(size), name_(std::move(name)) {}
+  FileBytes(int fd, PlanExtent extent, std::string name)
+      : fd_(fd), begin_(extent.offset), size_(extent.size), name_(std::move(name)) {}
   ~FileBytes() override { close(fd_); }
   uint64_t size() const override { return size_; }
   void Read(uint64_t offset, void* to, size_t size) const override {
     auto* out = static_cast<char*>(to);
     while (size > 0) {
-      const ssize_t got = pread(fd_, out, std::min<size_t>(size, 1 << 30), static_cast<off_t>(offset));
+      const ssize_t got = pread(fd_, out, std::min<size_t>(size, 1 << 30), static_cast<off_t>(begin_ + offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
         throw PlanError(name_ + ": can't read at byte " + std::to_string(offset) + ": " + std::strerror(errno));
@@ -41,7 +42,7 @@ class FileBytes : public PlanBytes {
 
  private:
   int fd_;
-  uint64_t size_;
+  uint64_t begin_, size_;
   std::string name_;
 };
 
@@ -54,6 +55,20 @@ std::string SectionName(const PlanSection& section) {
 bool Known(uint32_t kind) { return kind >= 1 && kind <= static_cast<uint32_t>(SectionKind::FinalIr); }
 
 }  // namespace
+
+std::optional<PlanExtent> FindPlan(int fd, uint64_t size) {
+  char magic[8] = {};
+  if (pread(fd, magic, sizeof magic, 0) != sizeof magic) return std::nullopt;
+  if (std::memcmp(magic, kPlanMagic, sizeof magic) == 0) return PlanExtent{0, size};
+  StandaloneTrailer trailer{};
+  if (size < sizeof trailer ||
+      pread(fd, &trailer, sizeof trailer, static_cast<off_t>(size - sizeof trailer)) != sizeof trailer)
+    return std::nullopt;
+  const bool whole = std::memcmp(trailer.magic, kStandaloneMagic, sizeof kStandaloneMagic) == 0 &&
+                     trailer.offset % kPage == 0 && trailer.zero == 0 && trailer.offset < size &&
+                     trailer.size == size - sizeof trailer - trailer.offset;
+  return whole ? std::optional(PlanExtent{trailer.offset, trailer.size}) : std::nullopt;
+}
 
 std::string_view SectionKindName(SectionKind kind) {
   switch (kind) {
@@ -69,8 +84,10 @@ std::string_view SectionKindName(SectionKind kind) {
   return "final_ir";
 }
 
-PlanFile::PlanFile(const std::string& path) : name_(path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+PlanFile::PlanFile(const std::string& path) : PlanFile(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
+
+PlanFile::PlanFile(int fd, std::string name) : name_(std::move(name)) {
+  const std::string& path = name_;
   if (fd < 0) throw PlanError(path + ": can't open: " + std::strerror(errno));
   struct stat info{};
   const bool known = fstat(fd, &info) == 0;
@@ -78,8 +95,11 @@ PlanFile::PlanFile(const std::string& path) : name_(path) {
     close(fd);
     throw PlanError(path + ": not a regular file");
   }
-  bytes_ = std::make_unique<FileBytes>(fd, static_cast<uint64_t>(info.st_size), path);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  const PlanExtent extent = FindPlan(fd, size).value_or(PlanExtent{0, size});  // what is no plan is refused below
+  bytes_ = std::make_unique<FileBytes>(fd, extent, path);
   fd_ = fd;
+  file_offset_ = extent.offset;
   Load();
 }
 
@@ -97,6 +117,7 @@ void PlanFile::Load() {
   bytes_->Read(0, page, std::min<size_t>(size, kPage));
   PlanHeader header;
   std::memcpy(&header, page, sizeof(header));
+  hash_ = header.xxh3;  // compared below
   if (size < sizeof(header) || std::memcmp(header.magic, kPlanMagic, sizeof(kPlanMagic)) != 0)
     fail("not a plan of llmc (no magic at byte 0)");
   if (header.major != kPlanMajor || header.minor > kPlanMinor) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ir/text.h"
+#include "runtime/plan_io.h"
 #include "tools/note.h"
 #include "tools/plan_request.h"
 #include "tools/text_file.h"
@@ -74,6 +75,19 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   return request;
 }
 
+// The loader without libraries that this llmc was built or installed with.
+static std::string ReadLoader() {
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+  for (const char* place : {"llmc-run-static", "../libexec/llmc/llmc-run-static"}) {
+    const std::filesystem::path path = folder / place;
+    if (std::filesystem::is_regular_file(path, none)) return ReadWholeFile(path.string());
+  }
+  Fail(DiagKind::FileError, {(folder / "llmc-run-static").string(), ""},
+       "--standalone puts this program in front of the plan, and it isn't there (it is built where static libraries "
+       "are)");
+}
+
 int CommandCompile(const CompileFlags& flags) {
   if (flags.output.empty() && flags.stop_after.empty())
     throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
@@ -90,7 +104,8 @@ int CommandCompile(const CompileFlags& flags) {
   }
   if (flags.model.no_weights)
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
-  const PlanRequest request = RequestOf(flags, scheduled);
+  PlanRequest request = RequestOf(flags, scheduled);
+  if (flags.standalone) request.loader = ReadLoader();
   const uint64_t size = WritePlan(request, flags.output);
   Note(fmt::format("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size));
   return 0;

@@ -150,6 +150,8 @@ int Dispatch(int argc, char** argv) {
   CompileFlags compile;
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model to a plan");
   AddCompileOptions(*compile_app, compile);
+  compile_app->add_flag("--standalone", compile.standalone,
+                        "a program that holds the plan and its loader, and needs no library");
   compile_app->add_option("-o", compile.output, "the plan (with --stop-after: the IR)")->type_name("OUT.plan");
 
   OptFlags opt;
