@@ -37,12 +37,12 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
 
 // The metadata of a GGUF file that a tokenizer is made of: keys tokenizer.ggml.*, views into the file.
 struct GgufTokenizer {
-  std::string_view model;                // gpt2, llama, gemma4, t5, bert
+  std::string_view model;                // tokenizer_gguf.cpp has a table
   std::string_view pre;                  // name of the pre-tokenizer; "": not given
   std::string_view architecture;         // general.architecture
   std::vector<std::string_view> tokens;  // by id
   std::vector<int64_t> token_type;       // by id, or empty: all normal
-  std::vector<float> scores;             // by id: llama, t5
+  std::vector<float> scores;             // by id: Unigram, SentencePiece
   std::vector<std::string_view> merges;  // "left right", by rank: gpt2, gemma4
   std::string charsmap;                  // SentencePiece's normalisation: t5
   std::optional<int64_t> bos_id, eos_id, eot_id, unk_id, cls_id, sep_id;

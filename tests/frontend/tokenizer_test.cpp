@@ -259,8 +259,9 @@ TEST(GgufTokenizer, Refuses) {
     change(g);
     ExpectRefused([&] { LowerGgufTokenizer(g, "m.gguf", 7); }, kind, part);
   };
-  refused([](auto& g) { g.model = "llama"; }, DiagKind::Unsupported, "the model llama (SentencePiece)");
-  refused([](auto& g) { g.model = "bert"; }, DiagKind::Unsupported, "the model bert (WordPiece)");
+  refused([](auto& g) { g.model = "rwkv"; }, DiagKind::Unsupported, "the model rwkv");
+  refused([](auto& g) { g.model = "llama"; }, DiagKind::BadValue, "0 scores for 7 tokens");
+  refused([](auto& g) { g.model = "bert"; }, DiagKind::Unsupported, "the pre-tokenizer \"smollm\"");
   refused([](auto& g) { g.pre = "unheard-of"; }, DiagKind::Unsupported, "the pre-tokenizer \"unheard-of\"");
   refused([](auto& g) { g.pre = ""; }, DiagKind::Unsupported, "without tokenizer.ggml.pre");
   refused([](auto& g) { g.tokens.clear(); }, DiagKind::MissingKey, "there are no tokens");
