@@ -280,7 +280,7 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   options.path = path;
   options.weights_size = WeightBytes(module);
   options.other_size +=
-      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size();
+      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size() + request.chat.size();
   for (const std::string& bytes : code) options.other_size += bytes.size();
   for (const PlanRequest::Input& input : request.inputs) options.inputs.push_back(input.path);
   options.sha256 = MakeSha256;
@@ -307,6 +307,7 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   for (const std::string& bytes : code) writer.AddSection(SectionKind::Code, bytes);
   writer.AddSection(SectionKind::Tokenizer, request.tokenizer);
   writer.AddSection(SectionKind::ChatTemplate, request.chat_template);
+  writer.AddSection(SectionKind::Chat, request.chat);
   writer.AddSection(SectionKind::ImportIr, request.import_ir);
   writer.AddSection(SectionKind::FinalIr, request.final_ir);
   const uint64_t size = writer.Finish(manifest);

@@ -27,8 +27,8 @@ struct PlanRequest {
   bool self_test_large = false;          // also above kSelfTestWeights bytes of weights
   std::string build_id;                  // appended to BackendBuildId(): hashes of what other layers embed
   std::string import_ir, final_ir;       // texts
-  std::string tokenizer, chat_template;  // sections' bytes; empty: none
-  std::string loader;                    // a program to put in front of the plan; empty: none
+  std::string tokenizer, chat_template, chat;  // sections' bytes; empty: none
+  std::string loader;                          // a program to put in front of the plan; empty: none
   PlanGeneration generation;
   struct Input {
     std::string role, path;

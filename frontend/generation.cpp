@@ -1,4 +1,4 @@
-// Sampling defaults, stop ids and the chat template.
+// Sampling defaults and stop ids.
 #include "frontend/generation.h"
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 namespace llmc {
 namespace {
 
-constexpr uint64_t kMaxTemplateBytes = uint64_t{1} << 20;
 constexpr size_t kMaxStopIds = 256;
 constexpr size_t kMaxRuleIds = 65536;
 
@@ -277,26 +276,6 @@ PlanGeneration GgufGeneration(const GgufHeader& header, const std::string& file,
   std::sort(out.stop_ids.begin(), out.stop_ids.end());
   out.stop_ids.erase(std::unique(out.stop_ids.begin(), out.stop_ids.end()), out.stop_ids.end());
   return out;
-}
-
-std::string HfChatTemplate(const std::string& directory) {
-  std::string path = JoinPath(directory, "chat_template.jinja");
-  if (IsPresent(path)) return ReadTextFile(path, kMaxTemplateBytes);
-  Json v = Member(ReadIfThere(JoinPath(directory, "tokenizer_config.json")), "chat_template");
-  if (!v) return "";
-  if (!v.is(JsonKind::Array)) return std::string(v.AsString());
-  for (const Json& named : v.items()) {
-    Json name = named.Find("name");
-    Json text = named.Find("template");
-    if (name && text && name.AsString() == "default") return std::string(text.AsString());
-  }
-  return "";
-}
-
-std::string GgufChatTemplate(const GgufHeader& header) {
-  const GgufValue* v = header.Find("tokenizer.chat_template");
-  auto text = v == nullptr ? std::nullopt : v->String();
-  return std::string(text.value_or(""));
 }
 
 }  // namespace llmc

@@ -15,9 +15,4 @@ PlanGeneration HfGeneration(const std::string& directory, const std::string& con
                             const DiagSink& sink);
 PlanGeneration GgufGeneration(const GgufHeader& header, const std::string& file, int64_t vocab);
 
-// The chat template as found: chat_template.jinja, else tokenizer_config.json's (the one called "default" of a named
-// list); "" when there is none.
-std::string HfChatTemplate(const std::string& directory);
-std::string GgufChatTemplate(const GgufHeader& header);
-
 }  // namespace llmc

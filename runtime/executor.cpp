@@ -111,6 +111,20 @@ void Session::CheckTokens(std::span<const int32_t> tokens) const {
   }
 }
 
+bool Session::Rewind(uint32_t position) {
+  if (lost_) return false;
+  if (position >= pos_) return position == pos_;
+  if (manifest_->states.empty()) return false;  // plans before 1.2 don't say what a state is
+  for (const PlanState& state : manifest_->states) {
+    // A ring has lost what lies further back than its slots; a row needs the positions of its window.
+    const uint32_t lost = pos_ > state.slots ? pos_ - state.slots : 0;
+    const uint32_t first = state.window == 0 || position < state.window ? 0 : position - state.window + 1;
+    if (state.slots == 0 || lost > first) return false;
+  }
+  pos_ = position;
+  return true;
+}
+
 std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
   CheckTokens(tokens);
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());

@@ -50,6 +50,9 @@ class Session {
 
   // Forgets everything: a new sequence begins. States are cleared where their kind asks for it (ir/states.def).
   void Reset();
+  // Forgets what came behind the first `position` tokens, as if it had never been. False, and nothing is changed: the
+  // states no longer hold all that those tokens need.
+  bool Rewind(uint32_t position);
   // The same, and the memory is as of a new session: caches, arenas and logits are zero. For tests: nothing that an
   // earlier call left can stand in for what a later one leaves out.
   void Clear();

@@ -10,6 +10,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "runtime/answer.h"
+#include "runtime/chat_prompt.h"
 #include "runtime/logprobs.h"
 #include "runtime/math.h"
 #include "runtime/npy.h"
@@ -24,7 +26,6 @@
 namespace llmc {
 namespace {
 
-constexpr uint32_t kDefaultCount = 256;
 constexpr uint32_t kWindow = 512;  // of perplexity
 
 double Milliseconds(uint64_t start, uint64_t end) { return static_cast<double>(end - start) * 1e-6; }
@@ -50,7 +51,20 @@ Tokenizer NeedTokenizer(const RunState& run) {
   return Tokenizer(run.executable.tokenizer);
 }
 
+// The conversation of --messages or --chat -p, and its name in messages.
+struct Conversation {
+  std::string request, where;
+};
+Conversation ConversationOf(const RunOptions& options) {
+  if (options.messages) return {ReadWholeFile(*options.messages), *options.messages};
+  return {"[" + ChatMessage("user", *options.prompt) + "]", "-p"};
+}
+
 std::vector<int32_t> Prompt(const RunState& run) {
+  if (run.options.messages || run.options.chat) {
+    const Conversation chat = ConversationOf(run.options);
+    return EncodeChat(run.executable, chat.request, chat.where, run.options.parse_special);
+  }
   if (run.options.tokens) return ParseTokens(*run.options.tokens);
   return NeedTokenizer(run).Encode(*run.options.prompt);
 }
@@ -63,6 +77,8 @@ std::vector<int32_t> CheckedPrompt(const RunState& run) {
   return ids;
 }
 
+}  // namespace
+
 uint64_t DrawSeed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -70,8 +86,6 @@ uint64_t DrawSeed() {
   return seed;
 }
 
-// The command line's values before the plan's; the plan's count when it says that the model is to be sampled from, or
-// when the command line sets a temperature; rules for logits count always. limit: of new tokens.
 SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   const RunOptions& o = run.options;
   const PlanGeneration& g = run.executable.manifest->generation;
@@ -99,7 +113,34 @@ SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   return s;
 }
 
-}  // namespace
+void PrintChatPrompt(const Executable& executable, const RunOptions& options) {
+  const Conversation chat = ConversationOf(options);
+  if (options.render) {
+    WriteOut(RenderChat(executable, chat.request, chat.where));
+    return;
+  }
+  std::string list;
+  for (const int32_t id : EncodeChat(executable, chat.request, chat.where, options.parse_special))
+    list += (list.empty() ? "" : ",") + std::to_string(id);
+  WriteOut(list + "\n");
+}
+
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
+                   const std::function<bool(int32_t id)>& each) {
+  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
+  if (most == 0) return "length";
+  std::span<const float> logits = run.session.Prefill(prompt);
+  for (uint32_t count = 0;;) {
+    CheckUnchanged(run);
+    CheckLogits(run, logits, run.session.position() - 1);
+    const int32_t id = sampler.Next(logits, run.session.position() - 1);
+    const bool ends = !run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end();
+    if (ends) return "eos";
+    if (!each(id)) return "interrupted";
+    if (++count == most) return "length";
+    logits = run.session.Decode(id);
+  }
+}
 
 void RunGenerate(RunState& run) {
   const RunOptions& o = run.options;

@@ -150,7 +150,7 @@ struct Loaded {
   PlanFile plan;
   struct stat opened{};
   Reservation weights, code;
-  std::string tokenizer;
+  std::string tokenizer, chat;
   std::unique_ptr<WatchedRange> watched;
 };
 
@@ -160,7 +160,7 @@ Executable LoadPlan(const std::string& path, const LoadOptions& options) { retur
 
 Executable LoadPlan(PlanFile opened, const LoadOptions& options, std::span<const uint8_t> memory) {
   const std::string path = opened.name();
-  auto loaded = std::make_shared<Loaded>(Loaded{std::move(opened), {}, {}, {}, {}, nullptr});
+  auto loaded = std::make_shared<Loaded>(Loaded{std::move(opened), {}, {}, {}, {}, {}, nullptr});
   const PlanFile& plan = loaded->plan;
   const Manifest& m = plan.manifest();
   const bool mapped = plan.fd() >= 0;
@@ -174,6 +174,8 @@ Executable LoadPlan(PlanFile opened, const LoadOptions& options, std::span<const
   executable.plan_hash = plan.hash();
   loaded->tokenizer = plan.Read(SectionKind::Tokenizer);
   executable.tokenizer = loaded->tokenizer;
+  loaded->chat = plan.Read(SectionKind::Chat);
+  executable.chat = loaded->chat;
   // Without a target there are no code steps (CheckManifest).
   const std::map<std::string, uint64_t>* entries = nullptr;
   if (!m.targets.empty()) {

@@ -23,8 +23,8 @@ namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
 // 1: steps other than code; approximate self-tests. 2: states; contracts other than a decoder's; the version of the
-// kernels that steps need. 3: rules of the sampler.
-inline constexpr uint16_t kPlanMinor = 3;
+// kernels that steps need. 3: rules of the sampler. 4: the section chat.
+inline constexpr uint16_t kPlanMinor = 4;
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -159,6 +159,7 @@ void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_size
 // The lowest minor of the format that has all that the manifest uses, which is the one a plan is written in: older
 // readers take what they can.
 uint16_t PlanMinorOf(const Manifest& manifest);
+uint16_t PlanMinorOf(const Manifest& manifest, bool chat);  // the same of a plan; chat: it has that section
 
 // The manifest's encoding: sections `manifest` and `steps`. Decoding checks bounds and the records' form, CheckManifest
 // the rest.
@@ -179,6 +180,7 @@ enum class SectionKind : uint32_t {
   ChatTemplate = 6,  // text as found
   ImportIr = 7,      // the IR's text after import
   FinalIr = 8,       // and after the last pass
+  Chat = 9,          // compiled chat templates: runtime/plan_template.h
 };
 std::string_view SectionKindName(SectionKind kind);
 

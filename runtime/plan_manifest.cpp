@@ -249,6 +249,10 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
 
 ManifestBytes EncodeManifest(const Manifest& manifest) { return {EncodeRecords(manifest), EncodeSteps(manifest)}; }
 
+uint16_t PlanMinorOf(const Manifest& manifest, bool chat) {
+  return std::max<uint16_t>(PlanMinorOf(manifest), chat ? 4 : 0);
+}
+
 uint16_t PlanMinorOf(const Manifest& manifest) {
   if (manifest.generation.rules != PlanRules{}) return 3;
   const bool plain = std::all_of(manifest.phases.begin(), manifest.phases.end(),

@@ -52,7 +52,7 @@ std::string SectionName(const PlanSection& section) {
   return name;
 }
 
-bool Known(uint32_t kind) { return kind >= 1 && kind <= static_cast<uint32_t>(SectionKind::FinalIr); }
+bool Known(uint32_t kind) { return kind >= 1 && kind <= static_cast<uint32_t>(SectionKind::Chat); }
 
 }  // namespace
 
@@ -79,9 +79,10 @@ std::string_view SectionKindName(SectionKind kind) {
     case SectionKind::Tokenizer: return "tokenizer";
     case SectionKind::ChatTemplate: return "chat_template";
     case SectionKind::ImportIr: return "import_ir";
-    case SectionKind::FinalIr: break;
+    case SectionKind::FinalIr: return "final_ir";
+    case SectionKind::Chat: break;
   }
-  return "final_ir";
+  return "chat";
 }
 
 PlanFile::PlanFile(const std::string& path) : PlanFile(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
@@ -183,8 +184,8 @@ void PlanFile::Load() {
   manifest_ = DecodeManifest(Read(SectionKind::Manifest), Read(SectionKind::Steps), name_);
   if (manifest_.abi != header.abi)
     fail("the header's ABI is " + std::to_string(header.abi) + ", the manifest's " + std::to_string(manifest_.abi));
-  if (const uint16_t minor = PlanMinorOf(manifest_); minor != header.minor) {
-    fail("the header says format 1." + std::to_string(header.minor) + ", and the manifest is of 1." +
+  if (const uint16_t minor = PlanMinorOf(manifest_, Find(SectionKind::Chat) != nullptr); minor != header.minor) {
+    fail("the header says format 1." + std::to_string(header.minor) + ", and what it has is of 1." +
          std::to_string(minor));
   }
   const PlanSection* weights = Find(SectionKind::Weights);

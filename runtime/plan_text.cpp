@@ -16,14 +16,15 @@ namespace llmc {
 namespace {
 
 constexpr SectionKind kTextKinds[] = {SectionKind::Weights,      SectionKind::Code,     SectionKind::Tokenizer,
-                                      SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr};
+                                      SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr,
+                                      SectionKind::Chat};
 
 std::string VersionText(uint16_t minor) { return std::to_string(kPlanMajor) + "." + std::to_string(minor); }
 
 // Dump.
 
-void DumpManifest(std::ostringstream& out, const Manifest& m) {
-  out << "plan " << VersionText(PlanMinorOf(m)) << '\n';
+void DumpManifest(std::ostringstream& out, const Manifest& m, bool chat) {
+  out << "plan " << VersionText(PlanMinorOf(m, chat)) << '\n';
   out << "model " << Quote(m.model) << "\nbackend " << Quote(m.backend) << "\nnumerics " << Quote(m.numerics)
       << "\nbuild " << Quote(m.build_id) << "\noptions " << Quote(m.options) << "\npasses " << Quote(m.passes) << '\n';
   if (!m.kernels.empty()) out << "kernels " << Quote(m.kernels) << '\n';
@@ -83,7 +84,7 @@ bool IsText(std::string_view bytes) {
 void DumpSection(std::ostringstream& out, const PlanFile& plan, const PlanSection& section, uint64_t hex_limit) {
   out << "section " << SectionKindName(section.kind);
   const bool binary = section.kind == SectionKind::Weights || section.kind == SectionKind::Code ||
-                      section.kind == SectionKind::Tokenizer;
+                      section.kind == SectionKind::Tokenizer || section.kind == SectionKind::Chat;
   if (binary && section.size > hex_limit) {
     out << " omitted " << section.size << ' ' << Hex64(section.xxh3) << '\n';
     return;
@@ -125,7 +126,9 @@ class Assembler {
       Statement(word);
       in_.End();
     }
-    const std::string version = VersionText(PlanMinorOf(manifest));
+    const bool chat = std::any_of(sections.begin(), sections.end(),
+                                  [](const TextSection& section) { return section.kind == SectionKind::Chat; });
+    const std::string version = VersionText(PlanMinorOf(manifest, chat));
     if (!version_.empty() && version_ != version)
       in_.Fail("the text says plan " + version_ + ", and what it has is of " + version);
   }
@@ -342,7 +345,7 @@ class Assembler {
 
 std::string DumpPlan(const PlanFile& plan, uint64_t hex_limit) {
   std::ostringstream out;
-  DumpManifest(out, plan.manifest());
+  DumpManifest(out, plan.manifest(), plan.Find(SectionKind::Chat) != nullptr);
   for (const PlanSection& section : plan.sections()) {
     if (section.kind != SectionKind::Manifest && section.kind != SectionKind::Steps)
       DumpSection(out, plan, section, hex_limit);

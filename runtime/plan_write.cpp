@@ -185,7 +185,9 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.NeedWeights();
   w.CloseWeights();
   std::vector<uint64_t> code_sizes;
+  bool chat = false;
   for (const PlanSection& section : w.sections) {
+    chat = chat || section.kind == SectionKind::Chat;
     if (section.kind == SectionKind::Code) code_sizes.push_back(section.size);
   }
   CheckManifest(manifest, code_sizes, w.options.weights_size, w.options.path);
@@ -193,7 +195,7 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.Add(SectionKind::Manifest, bytes.manifest);
   w.Add(SectionKind::Steps, bytes.steps);
   w.Flush();
-  const std::string header = EncodeHeader(PlanMinorOf(manifest), manifest.abi, w.at, w.sections);
+  const std::string header = EncodeHeader(PlanMinorOf(manifest, chat), manifest.abi, w.at, w.sections);
   w.file.WriteAt(header.data(), header.size(), w.begin);
   if (!w.options.loader.empty()) {
     StandaloneTrailer trailer{};

@@ -26,6 +26,10 @@ void TakeStandardInput(RunOptions& options) {
 
 void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t start) {
   const Executable executable = open(options);
+  if (options.render || (options.messages && options.print_tokens)) {
+    PrintChatPrompt(executable, options);
+    return;
+  }
   SessionOptions session_options;
   session_options.threads = options.threads != 0 ? options.threads : UsableCores();
   session_options.context = options.context;
@@ -42,6 +46,8 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
     RunTopLogits(run);
   } else if (options.logits) {
     RunLogits(run);
+  } else if (options.chat && !options.prompt) {
+    RunChat(run);
   } else {
     RunGenerate(run);
   }

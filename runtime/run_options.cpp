@@ -88,6 +88,14 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) {
        o.count = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
      }},
+    {"--chat", nullptr, "talk with the model (/help lists commands); with -p one answer; on a pipe one message a line",
+     [](RunOptions& o, const std::string&) { o.chat = true; }},
+    {"--messages", "FILE.json", "answer a conversation: an array of messages, or an object with messages, tools, ..",
+     [](RunOptions& o, const std::string& v) { o.messages = File(v); }},
+    {"--render", nullptr, "with --messages or --chat -p: print the prompt that the chat template makes, and no answer",
+     [](RunOptions& o, const std::string&) { o.render = true; }},
+    {"--parse-special", nullptr, "messages may spell control tokens",
+     [](RunOptions& o, const std::string&) { o.parse_special = true; }},
     {"-t", "THREADS", "threads (default: the physical cores this process may use); results don't depend on it",
      [](RunOptions& o, const std::string& v) { o.threads = Number<uint32_t>(v, 1, 1024, "a number from 1 to 1024"); }},
     {"--context", "N", "most positions, at most the plan's (default)",
@@ -141,7 +149,8 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) {
        o.seed = Number<uint64_t>(v, 0, UINT64_MAX, "a number from 0 to 2^64 - 1");
      }},
-    {"--print-tokens", nullptr, "print the new ids, comma-separated, instead of text",
+    {"--print-tokens", nullptr,
+     "print the new ids, comma-separated, instead of text; with --messages those of the prompt, and no answer",
      [](RunOptions& o, const std::string&) { o.print_tokens = true; }},
     {"--ignore-eos", nullptr, "go on behind tokens that end a text",
      [](RunOptions& o, const std::string&) { o.ignore_eos = true; }},
@@ -178,7 +187,17 @@ void CheckTogether(const RunOptions& o) {
   if (o.all_positions && !o.logits) throw RunUsageError("--all-positions needs --logits");
   if (o.logits && (o.count || o.print_tokens))
     throw RunUsageError("--logits generates nothing: it takes neither -n nor --print-tokens");
-  const bool prompt = o.prompt || o.file || o.tokens;
+  if (o.messages && (o.prompt || o.file || o.tokens || o.chat))
+    throw RunUsageError("--messages excludes -p, -f, --tokens and --chat");
+  if (o.chat && (o.tokens || modes > 0)) throw RunUsageError("--chat goes with -p or -f alone");
+  if (o.messages && modes > 0)
+    throw RunUsageError("--messages excludes --logits, --perplexity, --selftest and --bench");
+  if (o.render && !o.messages && !(o.chat && (o.prompt || o.file))) throw RunUsageError("--render needs --messages or --chat -p");
+  if (o.render && (o.print_tokens || o.json)) throw RunUsageError("--render prints text alone");
+  if (o.parse_special && !o.messages && !o.chat) throw RunUsageError("--parse-special needs --messages or --chat");
+  if (o.chat && !o.prompt && !o.file && (o.json || o.print_tokens))
+    throw RunUsageError("a conversation has no --json and no --print-tokens: they go with --chat -p or --messages");
+  const bool prompt = o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
   if (o.json && (o.logits || o.self_test || o.top_logits > 0))
     throw RunUsageError("--json goes with a prompt, --perplexity or --bench");

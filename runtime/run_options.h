@@ -39,8 +39,9 @@ struct RunOptions {
   std::optional<int32_t> top_k;
   std::optional<uint64_t> seed;
   std::optional<std::string> logits, perplexity;  // files
+  std::optional<std::string> messages;            // --messages: a file with a conversation
   bool all_positions = false, print_tokens = false, ignore_eos = false, self_test = false, bench = false, json = false,
-       version = false, help = false;
+       version = false, help = false, chat = false, render = false, parse_special = false;
 };
 
 // Whether the options want a prompt and name none: standard input can bring it.

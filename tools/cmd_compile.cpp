@@ -68,6 +68,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   request.final_ir = Print(model.module);
   request.tokenizer = model.tokenizer;
   request.chat_template = model.chat_template;
+  request.chat = model.chat;
   request.generation = model.generation;
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
   const bool show = isatty(STDERR_FILENO) != 0;

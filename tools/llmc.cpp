@@ -41,6 +41,7 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_option("--weights", model.weights, "weights elsewhere than beside the description, or random:SEED")
       ->type_name("PATH|random:SEED");
   app.add_flag("--no-weights", model.no_weights, "no weights: for inspection only");
+  app.add_flag("--no-chat-template", model.no_chat_template, "leave chat templates out; chat with the plan is refused");
   app.add_flag("--no-tokenizer", model.no_tokenizer, "leave the tokenizer out; text commands on the plan are refused");
   app.add_option("--context", model.context,
                  "positions to reserve cache for (default: the smaller of the model's maximum and 8192)")
