@@ -302,7 +302,12 @@ llmc_status llmc_sample(llmc_session* session, const llmc_sampling* sampling, in
     Need(sampling != nullptr && id != nullptr, "no sampling, or no place for the id");
     const llmc_sampling given = Taken(sampling, "sampling of a newer version");
     if (session->logits == nullptr) throw PlanError("there are no logits to sample from");
-    const SamplerOptions options{given.temperature, given.top_k, given.top_p, given.min_p, given.seed};
+    SamplerOptions options;
+    options.temperature = given.temperature;
+    options.top_k = given.top_k;
+    options.top_p = given.top_p;
+    options.min_p = given.min_p;
+    options.seed = given.seed;
     const SamplerOptions& old = session->sampling;
     const bool same = options.temperature == old.temperature && options.top_k == old.top_k &&
                       options.top_p == old.top_p && options.min_p == old.min_p && options.seed == old.seed;

@@ -22,9 +22,9 @@ struct SessionOptions {
   uint32_t context = 0;  // limit of positions; 0: the manifest's
   uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
   bool adapt = true;     // fewer threads while a core is busy with something else
-  MemorySource memory;   // of arenas, states and logits
+  MemorySource memory = {};  // of arenas, states and logits
   // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
-  std::function<bool(size_t done, size_t total)> progress;
+  std::function<bool(size_t done, size_t total)> progress = {};
 };
 
 // A call that RequestAbort, or the progress function, has stopped.

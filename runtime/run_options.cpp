@@ -208,7 +208,7 @@ void CheckTogether(const RunOptions& o) {
 }  // namespace
 
 bool LacksPrompt(const RunOptions& o) {
-  return !o.prompt && !o.file && !o.tokens && !o.perplexity && !o.self_test && !o.bench && !o.help && !o.version;
+  return !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test && !o.bench && !o.help && !o.version;
 }
 
 RunOptions ParseRunOptions(std::span<const std::string> arguments) {

@@ -45,7 +45,7 @@ struct SamplerOptions {
   double typical_p =
       1;  // keep the tokens whose -log p is nearest to its mean, until they have this probability; 1: off
   uint64_t seed = 0;
-  LogitRules rules;
+  LogitRules rules = {};
   std::vector<SamplerStage> order{kSamplerOrder.begin(), kSamplerOrder.end()};  // those that are left out do nothing
 };
 

@@ -128,7 +128,7 @@ TEST(Api, SamplesWithTheSamplersIds) {
   EXPECT_EQ(session.Sample(sampling), Argmax(HashLogits(std::vector<int32_t>{3}), 0));
   sampling.temperature = 300;
   sampling.seed = 11;
-  Sampler expected({300, 0, 1, 0, 11});
+  Sampler expected({300, 0, 1, 0, 1, 11});
   std::vector<int32_t> tokens = {3};
   for (int i = 0; i < 20; ++i) {
     const int32_t next = session.Sample(sampling);
