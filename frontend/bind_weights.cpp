@@ -158,7 +158,9 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
     for (size_t i = 0; i < adapters.size(); ++i) {
       const auto pair = adapters[i].Find(t.name);
       if (pair.first == nullptr) continue;
-      bound.lora[use.name].push_back(BindLora(adapters[i], i, use, t, pair, *source));
+      const LoraUse& lora = bound.lora[use.name].emplace_back(BindLora(adapters[i], i, use, t, pair, *source));
+      bound.places[lora.a] = adapters[i].set->PlaceOf(*pair.first);
+      bound.places[lora.b] = adapters[i].set->PlaceOf(*pair.second);
       adapted[i].insert(pair.first->name);
       adapted[i].insert(pair.second->name);
     }

@@ -1,4 +1,4 @@
-// Which block type --quantize gives each matrix: the mixtures of llama.cpp's quantiser, by its names.
+// Which block type --quantize gives each matrix: mixtures by the names of ggml's quantiser.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -524,7 +524,7 @@ TEST(KvAppend, Constraints) {
   many.rows_max = 9;
   ExpectFaults({
       {"C1", Replaced(good, 0, F32Type({Dim(8), Dim(2), Dim(4)}))},
-      {"C1", Replaced(good, 0, StateType(DType::Q8_0, 8, 2, 32))},
+      {"C1", Replaced(good, 0, StateType(DType::Q4_0, 8, 2, 32))},
       {"C2", Replaced(good, 1, F32Type({Dim("S"), Dim(4), Dim(4)}))},
       {"C2", Replaced(good, 1, F32Type({Dim("S"), Dim(8)}))},
       {"C3", Replaced(good, 2, F32Type({}))},
