@@ -280,10 +280,14 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   options.path = path;
   options.weights_size = WeightBytes(module);
   options.other_size +=
-      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size();
+      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size() + request.chat.size();
   for (const std::string& bytes : code) options.other_size += bytes.size();
   for (const PlanRequest::Input& input : request.inputs) options.inputs.push_back(input.path);
   options.sha256 = MakeSha256;
+  options.loader = request.loader;
+  if (!request.loader.empty() && !manifest.kernels.empty())
+    Fail(DiagKind::Unsupported, {path, ""},
+         "a standalone program has no library for kernel and dnnl steps (--backend llvm)");
   // From here on there is a temporary file beside `path`, gone again should anything throw.
   PlanWriter writer(std::move(options));
   Report(request, "inputs", 0);
@@ -295,13 +299,15 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
       [&](double done) { Report(request, "weights", done); });
   if (request.self_test && (OptionOf(module, "weight_bytes") <= kSelfTestWeights || request.self_test_large)) {
     Report(request, "self-test", 0);
-    manifest.self_test = MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights());
+    manifest.self_test =
+        MakeSelfTest(manifest, code, module, *request.weights, writer.MapWeights(), request.allow_nonfinite);
     Report(request, "self-test", 1);
   }
   Report(request, "file", 0);
   for (const std::string& bytes : code) writer.AddSection(SectionKind::Code, bytes);
   writer.AddSection(SectionKind::Tokenizer, request.tokenizer);
   writer.AddSection(SectionKind::ChatTemplate, request.chat_template);
+  writer.AddSection(SectionKind::Chat, request.chat);
   writer.AddSection(SectionKind::ImportIr, request.import_ir);
   writer.AddSection(SectionKind::FinalIr, request.final_ir);
   const uint64_t size = writer.Finish(manifest);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,12 @@ struct PlanRequest {
   std::string targets = kDefaultTargets;  // comma-separated
   int jobs = 1;                           // threads; never reaches the bytes
   bool self_test = true;
+  bool allow_nonfinite = false;          // logits of the self-test that aren't finite leave it out; else an error
   bool self_test_large = false;          // also above kSelfTestWeights bytes of weights
   std::string build_id;                  // appended to BackendBuildId(): hashes of what other layers embed
   std::string import_ir, final_ir;       // texts
-  std::string tokenizer, chat_template;  // sections' bytes; empty: none
+  std::string tokenizer, chat_template, chat;  // sections' bytes; empty: none
+  std::string loader;                          // a program to put in front of the plan; empty: none
   PlanGeneration generation;
   struct Input {
     std::string role, path;
@@ -58,8 +61,9 @@ class MemoryPlan {
 };
 
 // The logits that `ids` give from position 0 on cleared states, by one thread: all ids at once (prefill, score) or one
-// after another (decode; rows one after the other). What the self-test hashes.
+// after another (decode; rows one after the other). What the self-test hashes. overflow: CacheOverflow of the caches,
+// if it isn't null.
 std::vector<float> RunCode(LlmcPhaseFn entry, const Manifest& manifest, PhaseKind kind, const uint8_t* weights,
-                           const std::vector<int32_t>& ids);
+                           const std::vector<int32_t>& ids, std::optional<bool>* overflow = nullptr);
 
 }  // namespace llmc

@@ -12,6 +12,7 @@
 #include "backends/compile_plan.h"
 #include "ir/diag.h"
 #include "ir/interpreter.h"
+#include "runtime/plan_finite.h"
 #include "runtime/plan_hash.h"
 
 namespace llmc {
@@ -69,7 +70,7 @@ uint64_t HashOf(const std::vector<float>& logits) { return Xxh3Of(logits.data(),
 }  // namespace
 
 std::vector<float> RunCode(LlmcPhaseFn entry, const Manifest& manifest, PhaseKind kind, const uint8_t* weights,
-                           const std::vector<int32_t>& ids) {
+                           const std::vector<int32_t>& ids, std::optional<bool>* overflow) {
   const Zeros shared(manifest.shared_bytes), scratch(manifest.private_bytes), states(manifest.state_bytes);
   const size_t rows = kind == PhaseKind::Decode ? 1 : ids.size();
   const size_t logit_rows = kind == PhaseKind::Prefill ? 1 : ids.size();
@@ -93,16 +94,43 @@ std::vector<float> RunCode(LlmcPhaseFn entry, const Manifest& manifest, PhaseKin
     context.logits = logits.data() + (kind == PhaseKind::Decode ? pos * manifest.vocab : 0);
     LLMC_CHECK(entry(&context, 0, 1) == 0, "self-test: the code left early");
   }
+  if (overflow != nullptr) *overflow = CacheOverflow({states.data(), manifest.state_bytes});
   return logits;
 }
 
 namespace {
 
+class NotFiniteLogits : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+// `rows`, from position `first` on, hold a logit that isn't finite.
+[[noreturn]] void FailNotFinite(const Manifest& manifest, std::span<const float> rows, size_t first,
+                                std::optional<bool> overflow) {
+  const size_t at = FindNotFinite(rows), row = at / manifest.vocab;
+  const std::string text =
+      NotFiniteText(rows.subspan(row * manifest.vocab, manifest.vocab), at % manifest.vocab, first + row);
+  throw NotFiniteLogits({Severity::Error,
+                         DiagKind::BadValue,
+                         {"self-test", ""},
+                         text + CacheOverflowText(manifest.options, overflow),
+                         {"--no-selftest leaves the self-test out"}});
+}
+
 // Where the interpreter is the oracle: one score of all ids has every row, and prefill and decode give the same bits.
 void FromInterpreter(const Manifest& manifest, const Module& module, const WeightSource& source, PlanSelfTest& test) {
   Interpreter interpreter(module, source);
+  std::optional<bool> overflow;
+  interpreter.on_op = [&](const Func&, const Op& op, const std::vector<Tensor>& results) {
+    if (op.kind != OpKind::KvAppend || overflow) return;
+    const Type& type = results[0].type;
+    if (type.dtype == DType::F16)
+      overflow = CacheOverflow({results[0].as<const uint8_t>(), static_cast<size_t>(2 * ElementCount(type))});
+  };
   const std::vector<float> rows =
       interpreter.Run(PhaseKindName(PhaseKind::Score), test.ids, 0, static_cast<int64_t>(test.ids.size()));
+  if (FindNotFinite(rows) < rows.size()) FailNotFinite(manifest, rows, 0, overflow);
   const std::vector<float> last(rows.end() - static_cast<std::ptrdiff_t>(manifest.vocab), rows.end());
   if (manifest.numerics == "exact") {
     test.prefill = HashOf(last);
@@ -129,8 +157,8 @@ void FromInterpreter(const Manifest& manifest, const Module& module, const Weigh
 
 }  // namespace
 
-PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
-                          const WeightSource& source, const uint8_t* weights) {
+static PlanSelfTest KnownLogits(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
+                                const WeightSource& source, const uint8_t* weights) {
   PlanSelfTest test;
   static const PlanContract decoders;
   const bool fed_tokens = std::all_of(manifest.phases.begin(), manifest.phases.end(),
@@ -165,7 +193,11 @@ PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::strin
     const auto run = [&](PhaseKind kind, uint64_t& hash) {
       const PlanPhase& phase = PhaseFor(manifest, kind, kind == PhaseKind::Decode ? 1 : test.ids.size());
       const uint64_t entry = manifest.targets[t].entries.at(phase.steps[0].payload);
-      const uint64_t got = HashOf(RunCode(executable.Entry(entry), manifest, kind, weights, test.ids));
+      std::optional<bool> overflow;
+      const std::vector<float> rows = RunCode(executable.Entry(entry), manifest, kind, weights, test.ids, &overflow);
+      if (FindNotFinite(rows) < rows.size())
+        FailNotFinite(manifest, rows, kind == PhaseKind::Prefill ? test.ids.size() - 1 : 0, overflow);
+      const uint64_t got = HashOf(rows);
       LLMC_CHECK(t == usable[0] || got == hash, "self-test: " + manifest.targets[t].name + " and " +
                                                     manifest.targets[usable[0]].name + " differ in " +
                                                     std::string(PhaseKindName(kind)));
@@ -176,6 +208,16 @@ PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::strin
     run(PhaseKind::Score, test.score);
   }
   return test;
+}
+
+PlanSelfTest MakeSelfTest(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
+                          const WeightSource& source, const uint8_t* weights, bool allow_nonfinite) {
+  try {
+    return KnownLogits(manifest, code, module, source, weights);
+  } catch (const NotFiniteLogits&) {
+    if (!allow_nonfinite) throw;
+    return {};
+  }
 }
 
 }  // namespace llmc

@@ -153,11 +153,14 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
     bound.dtypes.push_back(t.dtype);
     if (use.fused) fused[use.name] = t.dtype;
     source->Add(use.name, set, t);
+    bound.places[use.name] = set->PlaceOf(t);
     used.insert(t.name);
     for (size_t i = 0; i < adapters.size(); ++i) {
       const auto pair = adapters[i].Find(t.name);
       if (pair.first == nullptr) continue;
-      bound.lora[use.name].push_back(BindLora(adapters[i], i, use, t, pair, *source));
+      const LoraUse& lora = bound.lora[use.name].emplace_back(BindLora(adapters[i], i, use, t, pair, *source));
+      bound.places[lora.a] = adapters[i].set->PlaceOf(*pair.first);
+      bound.places[lora.b] = adapters[i].set->PlaceOf(*pair.second);
       adapted[i].insert(pair.first->name);
       adapted[i].insert(pair.second->name);
     }

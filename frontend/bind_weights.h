@@ -28,6 +28,7 @@ struct BoundWeights {
   std::vector<DType> dtypes;                   // uses[i]'s stored type
   std::map<Name, std::vector<LoraUse>> lora;   // by the weight that they adapt
   std::shared_ptr<const WeightSource> source;  // null without files
+  std::map<Name, Place> places;                // of each weight's tensor in its file
 };
 
 // Checks every tensor: shape (ShapeMismatch), type (Unsupported), presence (MissingTensor), and that none is left over

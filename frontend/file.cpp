@@ -2,6 +2,7 @@
 #include "frontend/file.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -44,6 +45,12 @@ struct OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 };
 
+// What git-lfs leaves where the file wasn't fetched: a text of some 130 bytes.
+void RefusePointer(const std::string& path, std::string_view bytes) {
+  if (bytes.starts_with("version https://git-lfs.github.com/spec/"))
+    Fail(DiagKind::FileError, {path, ""}, "a git-lfs pointer, not the file itself; `git lfs pull` fetches that");
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
@@ -53,6 +60,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (p == MAP_FAILED) FailErrno(path, "cannot map");
   data_ = static_cast<const std::byte*>(p);
   size_ = file.size;
+  RefusePointer(path, {static_cast<const char*>(p), size_});
 }
 
 MappedFile::~MappedFile() {
@@ -75,12 +83,25 @@ std::string ReadTextFile(const std::string& path, uint64_t max_bytes) {
     have += static_cast<size_t>(n);
   }
   text.resize(have);
+  RefusePointer(path, text);
   return text;
 }
 
 bool IsRegularFile(const std::string& path) {
   struct stat st{};
   return stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool IsPresent(const std::string& path) {
+  struct stat st{};
+  return lstat(path.c_str(), &st) == 0;
+}
+
+bool StartsWith(const std::string& path, std::string_view magic) {
+  if (!IsRegularFile(path)) return false;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  std::string bytes(magic.size(), '\0');
+  return file && std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() && bytes == magic;
 }
 
 bool IsDirectory(const std::string& path) {

@@ -19,12 +19,14 @@ struct ModelOptions {
   std::string weights;      // "": beside the description; PATH; "random:SEED"
   bool no_weights = false;  // for inspection only
   bool no_tokenizer = false;
+  bool no_chat_template = false;
   int64_t context = 0;                     // 0: the smaller of the model's maximum and 8192
   int64_t chunk = 256;                     // largest prefill call
   std::string kv_type = "f16";             // f16 | f32 | q8_0
   std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
   std::string quantize;                    // "": as stored; a mixture (quantize_mix.h) for float matrices
   std::vector<std::string> lora;           // adapters to merge: DIR or DIR=SCALE
+  bool allow_nonfinite = false;            // weights that aren't finite are no error
   std::vector<std::string> allow_unknown;  // config keys to pass over
   DiagSink sink;                           // warnings
 };
@@ -38,7 +40,8 @@ struct Model {
   Module module;                                // after = import
   std::shared_ptr<const WeightSource> weights;  // null with no_weights
   std::string tokenizer;                        // the plan's tokenizer section (runtime/plan_tokenizer.h); empty: none
-  std::string chat_template;                    // as found; empty: none
+  std::string chat_template;                    // the default one, as found; empty: none
+  std::string chat;                             // the plan's section of compiled templates; empty: none
   PlanGeneration generation;
   std::vector<InputHash> inputs;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "frontend/build_module.h"
+#include "frontend/chat_source.h"
 #include "frontend/embedded.h"
 #include "frontend/file.h"
 #include "frontend/frontend.h"
@@ -91,14 +92,20 @@ Model LoadModel(const ModelOptions& options) {
   int64_t vocab = m.description.model.vocab;
   if (m.format == ModelFormat::Gguf) {
     model.generation = GgufGeneration(m.gguf->header, m.config_path, vocab);
-    model.chat_template = GgufChatTemplate(m.gguf->header);
   } else {
-    model.generation = HfGeneration(m.directory, m.config_path, vocab);
-    model.chat_template = HfChatTemplate(m.directory);
+    model.generation = HfGeneration(m.directory, m.config_path, vocab, options.sink);
     std::string path = JoinPath(m.directory, "generation_config.json");
-    if (IsRegularFile(path)) model.inputs.push_back({"generation", path});
+    if (IsPresent(path)) model.inputs.push_back({"generation", path});
   }
   if (!options.no_tokenizer) AddTokenizer(m, model);
+  if (!options.no_chat_template) {
+    const ChatTemplateSources chat =
+        m.format == ModelFormat::Gguf ? GgufChat(m.gguf->header, m.config_path) : HfChat(m.directory);
+    model.chat = CompileTemplates(chat);
+    for (const ChatTemplate& one : chat.templates) {
+      if (one.name == "default") model.chat_template = one.text;
+    }
+  }
   return model;
 }
 

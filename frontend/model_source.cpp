@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/checked_weights.h"
 #include "frontend/config_source.h"
 #include "frontend/preset.h"
 #include "frontend/safetensors.h"
@@ -15,7 +16,8 @@ namespace {
 constexpr std::string_view kRandomPrefix = "random:";
 constexpr JsonLimits kConfigLimits{uint64_t{4} << 20, uint64_t{1} << 17, 64};
 
-bool IsGguf(const std::string& path) { return path.ends_with(".gguf"); }
+// By its magic, whatever it is called; by its name where it can't be read, so that reading says why.
+bool IsGguf(const std::string& path) { return StartsWith(path, "GGUF") || path.ends_with(".gguf"); }
 
 int64_t SeedOf(const std::string& weights) {
   int64_t seed = 0;
@@ -116,6 +118,7 @@ void ReadWeights(OpenedModel& m, const ModelOptions& options, NoWeights missing)
       m.inputs.push_back({fmt::format("lora-{}-weights", adapters.size()), adapter.weights_path});
     }
     m.weights = BindWeights(m.description, set, adapters, options.sink);
+    if (!options.allow_nonfinite) m.weights.source = CheckedWeights(m.weights.source, m.weights.places);
     if (wants_files || m.format == ModelFormat::Gguf) NoteInputs(m, *set, path);
   }
   if (random) m.weights.source = RandomWeights(static_cast<uint64_t>(*m.random_seed));
@@ -129,15 +132,15 @@ OpenedModel OpenModel(const ModelOptions& options, NoWeights missing) {
   PresetOptions preset{options.allow_unknown, options.sink};
   if (IsDirectory(options.model)) {
     std::string path = JoinPath(options.model, "config.json");
-    if (!IsRegularFile(path)) Fail(DiagKind::FileError, {options.model, ""}, "there is no config.json in the folder");
+    if (!IsPresent(path)) Fail(DiagKind::FileError, {options.model, ""}, "there is no config.json in the folder");
     ReadJson(m, path, preset);
   } else if (IsGguf(options.model)) {
     ReadGguf(m, options.model, preset);
   } else if (options.model.ends_with(".json")) {
     ReadJson(m, options.model, preset);
   } else {
-    if (!IsRegularFile(options.model)) MappedFile(options.model);  // says why it can't be opened
-    Fail(DiagKind::FileError, {options.model, ""}, "a model is a folder with config.json, a *.json or a *.gguf file");
+    MappedFile(options.model);  // says why it can't be opened, or that it is a pointer
+    Fail(DiagKind::FileError, {options.model, ""}, "a model is a folder with config.json, a *.json or a GGUF file");
   }
   ReadWeights(m, options, missing);
   return m;

@@ -61,12 +61,6 @@ Json Required(const Json& object, std::string_view key, const std::string& name)
 TensorInfo ReadTensor(std::string_view name, const Json& entry, uint64_t data_bytes) {
   TensorInfo t;
   t.name = name;
-  for (const auto& [key, value] : entry.members()) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets") {
-      Fail(DiagKind::BadFormat, value.key_place(),
-           fmt::format("safetensors: tensor {} has an unknown key {}", JsonQuote(name), JsonQuote(key)));
-    }
-  }
   t.dtype = ReadType(Required(entry, "dtype", t.name), t.name);
   for (const Json& d : Required(entry, "shape", t.name).items())
     t.dims.push_back(static_cast<int64_t>(ReadCount(d, "a dim")));
@@ -90,6 +84,16 @@ TensorInfo ReadTensor(std::string_view name, const Json& entry, uint64_t data_by
   }
   t.offset = begin;
   return t;
+}
+
+// Texts by name, as the format's own reader wants them; nothing is done with them.
+void CheckMetadata(const Json& metadata) {
+  if (metadata.is(JsonKind::Null)) return;
+  for (const auto& [key, value] : metadata.members()) {
+    if (!value.is(JsonKind::String))
+      Fail(DiagKind::BadFormat, value.place(),
+           fmt::format("safetensors: the metadata {} is {}, must be text", JsonQuote(key), JsonKindText(value.kind())));
+  }
 }
 
 // Ranges sorted by their begin must follow one another without a hole from 0 to the end of the data.
@@ -132,7 +136,7 @@ TensorSet OpenIndex(const std::string& path) {
   TensorSet set;
   for (const auto& [name, wanted] : by_file) {
     std::string file_path = JoinPath(DirOf(path), name);
-    if (!IsRegularFile(file_path)) {
+    if (!IsPresent(file_path)) {
       Fail(DiagKind::FileError, wanted.front().second.place(),
            fmt::format("safetensors index: the file {} that it names does not exist", file_path));
     }
@@ -172,13 +176,19 @@ std::vector<TensorInfo> ParseSafetensors(std::span<const std::byte> bytes, const
     Fail(DiagKind::TooLarge, {file, "byte 0"},
          fmt::format("safetensors: the header has {} bytes; at most {}", n, kMaxHeaderBytes));
   std::string text(reinterpret_cast<const char*>(bytes.data()) + sizeof(n), n);
-  if (text[0] != '{') Fail(DiagKind::BadFormat, {file, "byte 8"}, "safetensors: the header must start with '{'");
+  // To the JSON reader a NUL is the end of the text.
+  if (const size_t nul = text.find('\0'); nul != std::string::npos)
+    Fail(DiagKind::BadFormat, {file, fmt::format("byte {}", sizeof(n) + nul)}, "safetensors: a NUL byte in the header");
   // Places in the header count lines and columns from its own first byte.
   Json root = ParseJson(std::move(text), file, kHeaderLimits);
   uint64_t data_bytes = rest - n;
   std::vector<TensorInfo> tensors;
   for (const auto& [name, entry] : root.members()) {
-    if (name != "__metadata__") tensors.push_back(ReadTensor(name, entry, data_bytes));
+    if (name == "__metadata__") {
+      CheckMetadata(entry);
+    } else {
+      tensors.push_back(ReadTensor(name, entry, data_bytes));
+    }
   }
   CheckCover(tensors, data_bytes, file);
   for (TensorInfo& t : tensors) t.offset += sizeof(n) + n;
@@ -196,7 +206,7 @@ TensorSet OpenSafetensors(const std::string& path) {
 std::string FindSafetensors(const std::string& dir) {
   for (const char* name : {"model.safetensors.index.json", "model.safetensors"}) {
     std::string path = JoinPath(dir, name);
-    if (IsRegularFile(path)) return path;
+    if (IsPresent(path)) return path;
   }
   return "";
 }

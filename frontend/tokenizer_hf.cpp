@@ -10,6 +10,7 @@
 #include "frontend/file.h"
 #include "frontend/json.h"
 #include "frontend/tokenizer.h"
+#include "frontend/tokenizer_config.h"
 #include "frontend/tokenizer_source.h"
 #include "frontend/tokenizer_steps.h"
 
@@ -142,7 +143,7 @@ void ReadModel(const Json& root, TokenizerSource& out) {
   }
 }
 
-void ReadAdded(const Json& root, TokenizerSource& out) {
+void ReadAdded(const Json& root, AddedIds& ids, TokenizerSource& out) {
   const Json list = FindValue(root, "added_tokens");
   if (!list) return;
   for (const Json& item : list.items()) {
@@ -158,6 +159,7 @@ void ReadAdded(const Json& root, TokenizerSource& out) {
     const uint32_t flags = (special ? kAddedSpecial : 0) | (flag("lstrip", false) ? kAddedStripLeft : 0) |
                            (flag("rstrip", false) ? kAddedStripRight : 0) |
                            (flag("single_word", false) ? kAddedSingleWord : 0);
+    if (!content.AsString().empty()) ids.Add(std::string(content.AsString()), id.AsInt(), item.place());
     out.added.push_back({std::string(content.AsString()), id.AsInt(), flags, flag("normalized", !special)});
   }
 }
@@ -210,7 +212,9 @@ LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_r
   source.vocab_rows = vocab_rows;
   ReadModel(root, source);
   ReadStages(root, source);
-  ReadAdded(root, source);
+  AddedIds ids(source);
+  ReadAdded(root, ids, source);
+  AddConfiguredTokens(config, ids, source);
   source.bos = NamedToken(config, "bos_token", source);
   source.eos = NamedToken(config, "eos_token", source);
   // Without a configuration the token in front of a text is BOS.
@@ -228,14 +232,14 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
                                                 std::vector<InputHash>& inputs) {
   auto read = [&](const char* name, const char* role, uint64_t max_bytes) -> NamedText {
     const std::string path = JoinPath(directory, name);
-    if (!IsRegularFile(path)) return {path, ""};
+    if (!IsPresent(path)) return {path, ""};
     inputs.push_back({role, path});
     return {path, ReadTextFile(path, max_bytes)};
   };
-  if (!IsRegularFile(JoinPath(directory, "tokenizer.json"))) {
+  if (!IsPresent(JoinPath(directory, "tokenizer.json"))) {
     for (const std::string other : {"tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
       const std::string path = JoinPath(directory, other);
-      if (!IsRegularFile(path)) continue;
+      if (!IsPresent(path)) continue;
       FailUnsupportedTokenizer(
           {path, ""}, other + (other.ends_with(".model") ? " (SentencePiece)" : "") + " without a tokenizer.json");
     }

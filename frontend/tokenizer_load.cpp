@@ -17,7 +17,7 @@ std::string FolderOf(const std::string& path) {
 // A file beside a tokenizer.json, or nothing.
 NamedText Beside(const std::string& path, const std::string& name) {
   const std::string file = JoinPath(FolderOf(path), name);
-  return {file, IsRegularFile(file) ? ReadTextFile(file, JsonLimits().max_bytes) : ""};
+  return {file, IsPresent(file) ? ReadTextFile(file, JsonLimits().max_bytes) : ""};
 }
 
 LoweredTokenizer FromFolder(const std::string& folder) {

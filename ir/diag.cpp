@@ -17,6 +17,21 @@ constexpr std::string_view kSeverities[] = {"error", "warning", "remark", "note"
 
 std::string_view DiagName(DiagKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
+// Names come from files: what would end a message early, or do something to a terminal, is shown as \xNN.
+static std::string Printable(const std::string& text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 ? byte != 0x7f : c == '\n' || c == '\t') {
+      out += c;
+    } else {
+      out.append({'\\', 'x', kHex[byte >> 4], kHex[byte & 15]});
+    }
+  }
+  return out;
+}
+
 std::string ToText(const Diag& diag) {
   std::string text = diag.place.file;
   if (!diag.place.at.empty()) {
@@ -29,7 +44,7 @@ std::string ToText(const Diag& diag) {
   text += DiagName(diag.kind);
   text += ']';
   for (const std::string& note : diag.notes) text += "\nnote: " + note;
-  return text;
+  return Printable(text);
 }
 
 void Fail(DiagKind kind, Place place, std::string message, std::vector<std::string> notes) {

@@ -2,10 +2,12 @@
 #include "ir/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ir/blocks.h"
 #include "ir/diag.h"
+#include "ir/finite.h"
 #include "ir/layout.h"
 #include "ir/recipe.h"
 #include "ir/rope_table.h"
@@ -23,6 +25,8 @@ int64_t RowElements(const Type& type) {
   const int64_t rows = RowCount(type);
   return rows == 0 ? 0 : ElementCount(type) / rows;
 }
+
+const std::byte* AsBytes(const std::vector<float>& floats) { return reinterpret_cast<const std::byte*>(floats.data()); }
 
 class Reader {
  public:
@@ -103,7 +107,21 @@ class Reader {
 
   void ReadConverted(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
     const std::vector<float> floats = ReadFloats(global, begin, end, depth);
-    QuantizeRow(global.type.dtype, floats.data(), static_cast<int64_t>(floats.size()), out);
+    const DType dtype = global.type.dtype;
+    const auto count = static_cast<int64_t>(floats.size());
+    QuantizeRow(dtype, floats.data(), count, out);
+    // Block types make codes of a NaN; float types keep it, and what is too large becomes an infinity.
+    const bool block = InfoOf(dtype).cls == DTypeClass::BLOCK;
+    const std::optional<NotFinite> in = block ? FindNotFinite(DType::F32, AsBytes(floats), count) : std::nullopt;
+    const std::optional<NotFinite> made = FindNotFinite(dtype, out, count);
+    const bool overflow = made && (block || std::isfinite(floats[static_cast<size_t>(made->at)]));
+    if (!in && !overflow) return;
+    const int64_t row = count / (end - begin), unit = block ? InfoOf(dtype).block : 1;
+    const int64_t at = in ? in->at : made->at * unit;
+    Fail(DiagKind::BadValue, {"$" + ToText(GlobalOf(module_, global.recipe.inputs[0]).name), ""},
+         "row " + std::to_string(begin + at / row) + (block ? ", block " : ", element ") +
+             std::to_string(at % row / unit) + ": " + std::string(InfoOf(dtype).text) +
+             " can't store it: " + (in ? "element " + std::to_string(at % row) + " " + in->what : "it " + made->what));
   }
 
   void ReadLora(const Global& global, int64_t begin, int64_t end, float* out, int depth) const {

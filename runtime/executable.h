@@ -39,7 +39,9 @@ struct Executable {
   std::function<void(const ForwardCall&)> interpret;
   const uint8_t* weights = nullptr;  // 64-byte aligned
   uint64_t weights_size = 0;
+  uint64_t plan_hash = 0;      // PlanFile::hash; 0: no plan's
   std::string_view tokenizer;  // tables (runtime/tokenizer.h), kept by `owner`; empty: none
+  std::string_view chat;       // chat templates (runtime/chat_template.h), kept by `owner`; empty: none
   // Throws PlanError when what `weights` points to has changed since it was opened; may be empty.
   std::function<void()> check_unchanged;
   std::shared_ptr<void> owner;  // keeps code, weights and tables alive

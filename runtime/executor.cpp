@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/barrier.h"
+#include "runtime/plan_finite.h"
 #include "runtime/step_library.h"
 
 namespace llmc {
@@ -38,6 +39,7 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       context_(options.context == 0 ? manifest_->context : options.context),
       chunk_(options.chunk == 0 ? manifest_->chunk : options.chunk),
       adapt_(options.adapt),
+      progress_(options.progress),
       barrier_(std::make_unique<LlmcBarrier>()),
       pool_(CheckedThreads(options.threads)),
       governor_(options.threads, UsableCores()) {
@@ -47,15 +49,16 @@ Session::Session(const Executable& executable, const SessionOptions& options)
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
   if (!executable_.interpret) {
     if (executable_.steps.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
-    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena");
-    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas");
+    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena", options.memory);
+    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas", options.memory);
     // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
-    states_ = Reservation::Zeros(m.state_bytes, false, "caches");
+    states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
     if (executable_.program)
-      scratchpads_ =
-          Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads");
+      scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads",
+                                        options.memory);
   }
-  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits");
+  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits",
+                               options.memory);
 }
 
 void Session::Reset() {
@@ -72,6 +75,8 @@ void Session::Clear() {
   lost_ = false;
   for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
 }
+
+std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
 
 uint32_t Session::MostRows(bool score) const {
   uint32_t most = 0;
@@ -106,13 +111,30 @@ void Session::CheckTokens(std::span<const int32_t> tokens) const {
   }
 }
 
+bool Session::Rewind(uint32_t position) {
+  if (lost_) return false;
+  if (position >= pos_) return position == pos_;
+  if (manifest_->states.empty()) return false;  // plans before 1.2 don't say what a state is
+  for (const PlanState& state : manifest_->states) {
+    // A ring has lost what lies further back than its slots; a row needs the positions of its window.
+    const uint32_t lost = pos_ > state.slots ? pos_ - state.slots : 0;
+    const uint32_t first = state.window == 0 || position < state.window ? 0 : position - state.window + 1;
+    if (state.slots == 0 || lost > first) return false;
+  }
+  pos_ = position;
+  return true;
+}
+
 std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
   CheckTokens(tokens);
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
+  const size_t count = tokens.size();
   while (!tokens.empty()) {
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), chunk_));
     Forward(PickPhase(false, rows), tokens.first(rows), total);
     tokens = tokens.subspan(rows);
+    if (!tokens.empty() && progress_ && !progress_(count - tokens.size(), count))
+      throw StoppedError("stopped on request at position " + Str(pos_));
   }
   return {reinterpret_cast<const float*>(logits_.data()), vocab()};
 }
@@ -195,7 +217,7 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   barrier_->long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
-    throw PlanError("stopped on request at position " + Str(pos_) + Stopped());
+    throw StoppedError("stopped on request at position " + Str(pos_) + Stopped());
   }
   if (const size_t failed = job.failed.load(); failed != 0) {
     throw PlanError(

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,15 @@ struct SessionOptions {
   uint32_t context = 0;  // limit of positions; 0: the manifest's
   uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
   bool adapt = true;     // fewer threads while a core is busy with something else
+  MemorySource memory = {};  // of arenas, states and logits
+  // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
+  std::function<bool(size_t done, size_t total)> progress = {};
+};
+
+// A call that RequestAbort, or the progress function, has stopped.
+class StoppedError : public PlanError {
+ public:
+  using PlanError::PlanError;
 };
 
 // Not thread-safe, except RequestAbort. Every call checks its arguments before any work and throws PlanError.
@@ -39,13 +50,25 @@ class Session {
 
   // Forgets everything: a new sequence begins. States are cleared where their kind asks for it (ir/states.def).
   void Reset();
+  // Forgets what came behind the first `position` tokens, as if it had never been. False, and nothing is changed: the
+  // states no longer hold all that those tokens need.
+  bool Rewind(uint32_t position);
   // The same, and the memory is as of a new session: caches, arenas and logits are zero. For tests: nothing that an
   // earlier call left can stand in for what a later one leaves out.
   void Clear();
+  // Position and states, as far as later calls depend on them (ir/states.def), for any session of the same plan: the
+  // bits that follow are the same. Bound to the plan by its hash, and to itself by one (runtime/README.md, "Saved
+  // sessions"). Restoring throws PlanError for anything else, and the session is then as it was.
+  std::string SaveState() const;
+  void RestoreState(std::string_view saved);
+
   uint32_t position() const { return pos_; }  // tokens appended so far
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
   uint32_t threads() const { return pool_.size(); }
+
+  // CacheOverflow (runtime/plan_finite.h) of the caches, for the message about logits that aren't finite.
+  std::optional<bool> Overflow() const;
 
   // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
   // on from where it was, if its states can (ir/states.def); else it is lost, and calls throw until Reset.
@@ -67,6 +90,7 @@ class Session {
   uint32_t context_, chunk_, pos_ = 0;
   bool lost_ = false;  // a call that didn't end has moved states that can't go back
   bool adapt_;
+  std::function<bool(size_t, size_t)> progress_;
   Reservation shared_, scratch_, states_, logits_, scratchpads_;
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};

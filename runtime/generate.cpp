@@ -10,18 +10,22 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "runtime/answer.h"
+#include "runtime/chat_prompt.h"
+#include "runtime/logprobs.h"
 #include "runtime/math.h"
 #include "runtime/npy.h"
+#include "runtime/plan_finite.h"
 #include "runtime/plan_hash.h"
 #include "runtime/plan_io.h"
 #include "runtime/report.h"
 #include "runtime/sampler.h"
+#include "runtime/stop_strings.h"
 #include "runtime/tokenizer.h"
 
 namespace llmc {
 namespace {
 
-constexpr uint32_t kDefaultCount = 256;
 constexpr uint32_t kWindow = 512;  // of perplexity
 
 double Milliseconds(uint64_t start, uint64_t end) { return static_cast<double>(end - start) * 1e-6; }
@@ -33,13 +37,34 @@ void CheckUnchanged(const RunState& run) {
   if (run.executable.check_unchanged) run.executable.check_unchanged();
 }
 
+// One row of logits, of `position`: before anything is made of them.
+void CheckLogits(const RunState& run, std::span<const float> logits, uint64_t position) {
+  const size_t at = FindNotFinite(logits);
+  if (at == logits.size()) return;
+  throw PlanError(NotFiniteText(logits, at, position) +
+                  CacheOverflowText(run.executable.manifest->options, run.session.Overflow()));
+}
+
 Tokenizer NeedTokenizer(const RunState& run) {
   if (run.executable.tokenizer.empty())
     throw PlanError("the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
   return Tokenizer(run.executable.tokenizer);
 }
 
+// The conversation of --messages or --chat -p, and its name in messages.
+struct Conversation {
+  std::string request, where;
+};
+Conversation ConversationOf(const RunOptions& options) {
+  if (options.messages) return {ReadWholeFile(*options.messages), *options.messages};
+  return {"[" + ChatMessage("user", *options.prompt) + "]", "-p"};
+}
+
 std::vector<int32_t> Prompt(const RunState& run) {
+  if (run.options.messages || run.options.chat) {
+    const Conversation chat = ConversationOf(run.options);
+    return EncodeChat(run.executable, chat.request, chat.where, run.options.parse_special);
+  }
   if (run.options.tokens) return ParseTokens(*run.options.tokens);
   return NeedTokenizer(run).Encode(*run.options.prompt);
 }
@@ -52,6 +77,8 @@ std::vector<int32_t> CheckedPrompt(const RunState& run) {
   return ids;
 }
 
+}  // namespace
+
 uint64_t DrawSeed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
@@ -59,14 +86,26 @@ uint64_t DrawSeed() {
   return seed;
 }
 
-// The command line's values before the plan's; the plan's count when it says that the model is to be sampled from, or
-// when the command line sets a temperature.
-SamplerOptions SamplerOf(const RunState& run) {
+SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   const RunOptions& o = run.options;
   const PlanGeneration& g = run.executable.manifest->generation;
   SamplerOptions s;
+  LogitRules& r = s.rules;
+  s.order = o.sampler_order;
+  r.bias = o.logit_bias;
+  r.repetition_penalty = static_cast<float>(o.repetition_penalty.value_or(g.rules.repetition_penalty));
+  r.no_repeat_ngram = o.no_repeat_ngram.value_or(g.rules.no_repeat_ngram_size);
+  r.min_new_tokens = o.min_new_tokens.value_or(g.rules.min_new_tokens);
+  r.bad_words = g.rules.bad_words_ids;
+  r.forced_last = g.rules.forced_eos_token_id;
+  r.suppress = g.rules.suppress_tokens;
+  r.suppress.insert(r.suppress.end(), o.suppress.begin(), o.suppress.end());
+  r.begin_suppress = g.rules.begin_suppress_tokens;
+  r.stop_ids = g.stop_ids;
+  r.limit = limit;
   s.temperature = o.temperature.value_or(g.do_sample ? g.temperature.value_or(1.0f) : 0.0f);
   if (s.temperature == 0) return s;
+  s.typical_p = o.typical_p.value_or(g.rules.typical_p);
   s.top_k = o.top_k.value_or(g.top_k.value_or(0));
   s.top_p = o.top_p.value_or(g.top_p.value_or(1.0f));
   s.min_p = o.min_p.value_or(g.min_p.value_or(0.0f));
@@ -74,7 +113,34 @@ SamplerOptions SamplerOf(const RunState& run) {
   return s;
 }
 
-}  // namespace
+void PrintChatPrompt(const Executable& executable, const RunOptions& options) {
+  const Conversation chat = ConversationOf(options);
+  if (options.render) {
+    WriteOut(RenderChat(executable, chat.request, chat.where));
+    return;
+  }
+  std::string list;
+  for (const int32_t id : EncodeChat(executable, chat.request, chat.where, options.parse_special))
+    list += (list.empty() ? "" : ",") + std::to_string(id);
+  WriteOut(list + "\n");
+}
+
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
+                   const std::function<bool(int32_t id)>& each) {
+  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
+  if (most == 0) return "length";
+  std::span<const float> logits = run.session.Prefill(prompt);
+  for (uint32_t count = 0;;) {
+    CheckUnchanged(run);
+    CheckLogits(run, logits, run.session.position() - 1);
+    const int32_t id = sampler.Next(logits, run.session.position() - 1);
+    const bool ends = !run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end();
+    if (ends) return "eos";
+    if (!each(id)) return "interrupted";
+    if (++count == most) return "length";
+    logits = run.session.Decode(id);
+  }
+}
 
 void RunGenerate(RunState& run) {
   const RunOptions& o = run.options;
@@ -86,13 +152,15 @@ void RunGenerate(RunState& run) {
     decoder.emplace(*tokenizer, true);
   }
   const std::vector<int32_t> prompt = CheckedPrompt(run);
-  const SamplerOptions sampling = SamplerOf(run);
-  Sampler sampler(sampling);
-  if (sampling.temperature != 0) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
-  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
   // Prompt and new tokens together fit into the context, the last new one included.
   const uint32_t room = run.session.context() - static_cast<uint32_t>(prompt.size());
   const uint32_t most = std::min(o.count.value_or(kDefaultCount), room);
+  const SamplerOptions sampling = SamplerOf(run, most);
+  Sampler sampler(sampling, prompt);
+  if (sampling.temperature != 0) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
+  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
+  StopStrings stops(o.stop);
+  Logprobs logprobs(o.logprobs, tokenizer ? &*tokenizer : nullptr);
 
   std::string all_text;
   std::vector<int32_t> ids;
@@ -110,6 +178,7 @@ void RunGenerate(RunState& run) {
     std::span<const float> logits = run.session.Prefill(prompt);
     while (true) {
       CheckUnchanged(run);
+      CheckLogits(run, logits, run.session.position() - 1);
       const int32_t id = sampler.Next(logits, run.session.position() - 1);
       if (ids.empty()) first = NowNanoseconds();
       if (!o.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
@@ -117,13 +186,18 @@ void RunGenerate(RunState& run) {
         break;
       }
       ids.push_back(id);
-      emit(text ? decoder->Push(id) : (ids.size() > 1 ? "," : "") + std::to_string(id));
+      if (o.logprobs > 0) logprobs.Add(logits, id);
+      emit(text ? stops.Push(decoder->Push(id)) : (ids.size() > 1 ? "," : "") + std::to_string(id));
+      if (stops.stopped()) {
+        stop = "string";
+        break;
+      }
       if (ids.size() == most) break;
       logits = run.session.Decode(id);
     }
   }
   const uint64_t end = NowNanoseconds();
-  if (text) emit(decoder->Finish());
+  if (text) emit(stops.Push(decoder->Finish()) + stops.Finish());
   if (!o.json && !ids.empty()) WriteOut("\n");
 
   const double ttft_ms = Milliseconds(start, first), decode_ms = Milliseconds(first, end);
@@ -133,6 +207,7 @@ void RunGenerate(RunState& run) {
                "tokens/s; %u threads; stop: %s\n",
                run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), ids.size(),
                PerSecond(decoded, decode_ms), run.session.threads(), stop);
+  if (o.logprobs > 0 && !o.json) std::fputs(logprobs.Lines().c_str(), stderr);
   if (!o.json) return;
   std::string list;
   for (int32_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
@@ -140,6 +215,7 @@ void RunGenerate(RunState& run) {
   if (text) json.Text("text", all_text);
   json.Raw("tokens", "[" + list + "]").Text("stop", stop);
   if (sampling.temperature != 0) json.Integer("seed", sampling.seed);
+  if (o.logprobs > 0) json.Raw("logprobs", logprobs.Json());
   json.Number("load_ms", run.load_ms).Number("ttft_ms", ttft_ms);
   json.Number("prefill_tokens_per_second", PerSecond(prompt.size(), ttft_ms))
       .Number("decode_tokens_per_second", PerSecond(decoded, decode_ms));
@@ -148,6 +224,21 @@ void RunGenerate(RunState& run) {
       .Integer("generated_tokens", ids.size());
   json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
   WriteOut(json.Finish());
+}
+
+void RunTopLogits(RunState& run) {
+  const std::vector<int32_t> prompt = CheckedPrompt(run);
+  std::optional<Tokenizer> tokenizer;
+  if (!run.executable.tokenizer.empty()) tokenizer.emplace(run.executable.tokenizer);
+  const std::span<const float> logits = run.session.Prefill(prompt);
+  CheckUnchanged(run);
+  CheckLogits(run, logits, prompt.size() - 1);
+  std::string lines;
+  for (const TokenLogprob& token : HighestLogits(logits, run.options.top_logits)) {
+    lines += std::to_string(token.id) + "\t" + ShortText(token.value) + "\t" +
+             QuotedToken(tokenizer ? &*tokenizer : nullptr, token.id) + "\n";
+  }
+  WriteOut(lines);
 }
 
 void RunLogits(RunState& run) {
@@ -159,9 +250,15 @@ void RunLogits(RunState& run) {
     throw PlanError(file + ": the output is the plan");
   NpyWriter out(file, run.options.all_positions ? prompt.size() : 1, run.session.vocab());
   if (run.options.all_positions) {
-    run.session.Score(prompt, [&](std::span<const float> logits) { out.Append(logits); });
+    uint64_t position = 0;
+    run.session.Score(prompt, [&](std::span<const float> logits) {
+      CheckLogits(run, logits, position++);
+      out.Append(logits);
+    });
   } else {
-    out.Append(run.session.Prefill(prompt));
+    const std::span<const float> logits = run.session.Prefill(prompt);
+    CheckLogits(run, logits, prompt.size() - 1);
+    out.Append(logits);
   }
   CheckUnchanged(run);
   out.Finish();
@@ -183,9 +280,8 @@ void RunPerplexity(RunState& run) {
     run.session.Reset();
     run.session.Score(part, [&](std::span<const float> logits) {
       if (++row == part.size()) return;  // nothing is known of what follows the window
-      const double nll = NegativeLogLikelihood(logits, part[row]);
-      if (!(nll - nll == 0)) throw PlanError("token " + std::to_string(at + row) + ": logits that aren't finite");
-      sum += nll;
+      CheckLogits(run, logits, at + row - 1);
+      sum += NegativeLogLikelihood(logits, part[row]);
       ++scored;
     });
     CheckUnchanged(run);

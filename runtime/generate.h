@@ -15,6 +15,11 @@ struct RunState {
 
 // Each throws PlanError (input at fault) or RunUsageError.
 void RunGenerate(RunState& run);
+void RunTopLogits(RunState& run);
+// The conversation's prompt as text (--render), or as ids (--messages with --print-tokens): needs no session.
+void PrintChatPrompt(const Executable& executable, const RunOptions& options);
+// --chat without a prompt: messages from the terminal, or from a pipe, one a line.
+void RunChat(RunState& run);
 void RunLogits(RunState& run);
 void RunPerplexity(RunState& run);
 void RunSelfTest(RunState& run);

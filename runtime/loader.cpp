@@ -92,8 +92,8 @@ Reservation MapWeights(const PlanFile& plan, const PlanSection& section, bool po
   Reservation reservation(base, room);
   const uintptr_t aligned = (reinterpret_cast<uintptr_t>(base) + kHugePage - 1) / kHugePage * kHugePage;
   auto* at = static_cast<uint8_t*>(base) + (aligned - reinterpret_cast<uintptr_t>(base));
-  if (mmap(at, section.size, PROT_READ, MAP_PRIVATE | MAP_FIXED, plan.fd(), static_cast<off_t>(section.offset)) ==
-      MAP_FAILED)
+  if (mmap(at, section.size, PROT_READ, MAP_PRIVATE | MAP_FIXED, plan.fd(),
+           static_cast<off_t>(plan.file_offset() + section.offset)) == MAP_FAILED)
     FailErrno(plan.name(), "can't map the weights");
   // Advice: failures change speed alone.
   madvise(at, section.size, MADV_HUGEPAGE);
@@ -150,25 +150,32 @@ struct Loaded {
   PlanFile plan;
   struct stat opened{};
   Reservation weights, code;
-  std::string tokenizer;
+  std::string tokenizer, chat;
   std::unique_ptr<WatchedRange> watched;
 };
 
 }  // namespace
 
-Executable LoadPlan(const std::string& path, const LoadOptions& options) {
-  auto loaded = std::make_shared<Loaded>(Loaded{PlanFile(path), {}, {}, {}, {}, nullptr});
+Executable LoadPlan(const std::string& path, const LoadOptions& options) { return LoadPlan(PlanFile(path), options); }
+
+Executable LoadPlan(PlanFile opened, const LoadOptions& options, std::span<const uint8_t> memory) {
+  const std::string path = opened.name();
+  auto loaded = std::make_shared<Loaded>(Loaded{std::move(opened), {}, {}, {}, {}, {}, nullptr});
   const PlanFile& plan = loaded->plan;
   const Manifest& m = plan.manifest();
-  if (fstat(plan.fd(), &loaded->opened) != 0) FailErrno(path, "can't look at the file");
+  const bool mapped = plan.fd() >= 0;
+  if (mapped && fstat(plan.fd(), &loaded->opened) != 0) FailErrno(path, "can't look at the file");
   if (m.backend == "reference")
     throw PlanError(path + ": a plan of backend " + m.backend +
                     " has no code; `llmc run MODEL --backend reference` runs its model");
 
   Executable executable;
   executable.manifest = std::make_shared<const Manifest>(m);
+  executable.plan_hash = plan.hash();
   loaded->tokenizer = plan.Read(SectionKind::Tokenizer);
   executable.tokenizer = loaded->tokenizer;
+  loaded->chat = plan.Read(SectionKind::Chat);
+  executable.chat = loaded->chat;
   // Without a target there are no code steps (CheckManifest).
   const std::map<std::string, uint64_t>* entries = nullptr;
   if (!m.targets.empty()) {
@@ -181,19 +188,31 @@ Executable LoadPlan(const std::string& path, const LoadOptions& options) {
       executable,
       [&](const std::string& name) { return reinterpret_cast<LlmcPhaseFn>(loaded->code.data() + entries->at(name)); },
       path);
-  if (const PlanSection* weights = plan.Find(SectionKind::Weights)) {
+  if (const PlanSection* weights = plan.Find(SectionKind::Weights); weights != nullptr && mapped) {
     loaded->weights = MapWeights(plan, *weights, options.populate, &executable.weights);
     executable.weights_size = weights->size;
     loaded->watched = std::make_unique<WatchedRange>(executable.weights, weights->size);
-  }
-  executable.check_unchanged = [loaded] {
-    struct stat now{};
-    const struct stat& then = loaded->opened;
-    if (fstat(loaded->plan.fd(), &now) != 0 || now.st_size != then.st_size ||
-        now.st_mtim.tv_sec != then.st_mtim.tv_sec || now.st_mtim.tv_nsec != then.st_mtim.tv_nsec) {
-      throw PlanError(loaded->plan.name() + ": the model file changed while it was in use");
+  } else if (weights != nullptr) {
+    executable.weights = memory.data() + weights->offset;
+    executable.weights_size = weights->size;
+    if (reinterpret_cast<uintptr_t>(executable.weights) % 64 != 0) {
+      loaded->weights = Reservation::Zeros(weights->size, weights->size >= kHugeWeights, "the weights");
+      std::memcpy(loaded->weights.data(), executable.weights, weights->size);
+      executable.weights = loaded->weights.data();
     }
-  };
+  }
+  if (mapped) {
+    executable.check_unchanged = [loaded] {
+      struct stat now{};
+      struct stat& then = loaded->opened;
+      const bool known = fstat(loaded->plan.fd(), &now) == 0 && now.st_size == then.st_size;
+      if (known && now.st_mtim.tv_sec == then.st_mtim.tv_sec && now.st_mtim.tv_nsec == then.st_mtim.tv_nsec) return;
+      // A new time alone is no change. Weights aren't looked at again: that would take as long as the run.
+      if (!known || !loaded->plan.Unchanged())
+        throw PlanError(loaded->plan.name() + ": the model file changed while it was in use");
+      then = now;
+    };
+  }
   executable.owner = loaded;
   return executable;
 }

@@ -12,13 +12,26 @@
 namespace llmc {
 
 Reservation::~Reservation() {
-  if (base_ != nullptr) munmap(base_, size_);
+  if (base_ == nullptr) return;
+  if (source_.allocate != nullptr) {
+    source_.release(source_.user, base_, size_);
+  } else {
+    munmap(base_, size_);
+  }
 }
 
-Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what) {
+Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what, const MemorySource& source) {
   if (size == 0) return {};
   // A page more: vector loads may look behind the last value.
   const size_t bytes = (size / kPage + 2) * kPage;
+  if (source.allocate != nullptr) {
+    void* memory = source.allocate(source.user, bytes, kPage);
+    if (memory == nullptr)
+      throw PlanError("the allocator has no " + std::to_string(size) + " bytes for " + std::string(what));
+    Reservation reservation(memory, bytes);
+    reservation.source_ = source;
+    return reservation;
+  }
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     throw PlanError("can't reserve " + std::to_string(size) + " bytes for " + what + ": " + std::strerror(errno));
@@ -27,7 +40,8 @@ Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what) {
 }
 
 void Reservation::Zero() {
-  if (base_ == nullptr || madvise(base_, size_, MADV_DONTNEED) == 0) return;
+  if (base_ == nullptr) return;
+  if (source_.allocate == nullptr && madvise(base_, size_, MADV_DONTNEED) == 0) return;
   std::memset(base_, 0, size_);  // locked pages can't be dropped
 }
 

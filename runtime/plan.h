@@ -17,13 +17,14 @@
 
 #include "ir/contracts.h"
 #include "runtime/plan_error.h"
+#include "runtime/plan_rules.h"
 
 namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
 // 1: steps other than code; approximate self-tests. 2: states; contracts other than a decoder's; the version of the
-// kernels that steps need.
-inline constexpr uint16_t kPlanMinor = 2;
+// kernels that steps need. 3: rules of the sampler. 4: the section chat.
+inline constexpr uint16_t kPlanMinor = 4;
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -98,6 +99,7 @@ struct PlanGeneration {
   bool do_sample = false;  // else greedy, unless the command line sets a temperature
   std::optional<float> temperature, top_p, min_p;
   std::optional<int32_t> top_k;
+  PlanRules rules;
 };
 
 using Sha256Digest = std::array<uint8_t, 32>;
@@ -157,6 +159,7 @@ void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_size
 // The lowest minor of the format that has all that the manifest uses, which is the one a plan is written in: older
 // readers take what they can.
 uint16_t PlanMinorOf(const Manifest& manifest);
+uint16_t PlanMinorOf(const Manifest& manifest, bool chat);  // the same of a plan; chat: it has that section
 
 // The manifest's encoding: sections `manifest` and `steps`. Decoding checks bounds and the records' form, CheckManifest
 // the rest.
@@ -177,6 +180,7 @@ enum class SectionKind : uint32_t {
   ChatTemplate = 6,  // text as found
   ImportIr = 7,      // the IR's text after import
   FinalIr = 8,       // and after the last pass
+  Chat = 9,          // compiled chat templates: runtime/plan_template.h
 };
 std::string_view SectionKindName(SectionKind kind);
 
@@ -210,6 +214,7 @@ class PlanBytes {
 class PlanFile {
  public:
   explicit PlanFile(const std::string& path);
+  PlanFile(int fd, std::string name);  // takes the descriptor, of a regular file
   PlanFile(std::unique_ptr<PlanBytes> bytes, std::string name);
   ~PlanFile();
   PlanFile(PlanFile&&) noexcept;
@@ -221,17 +226,26 @@ class PlanFile {
   std::string Read(SectionKind kind, uint32_t index = 0) const;
   // The same into memory of the caller's (Find(kind, index)->size bytes).
   void ReadInto(const PlanSection& section, void* to) const;
+  // Reads again what opening has read: whether the header's page and the sections but the weights are as they were.
+  bool Unchanged() const;
   // Every byte: sections by SHA-256 and XXH3, and zeros between them. Throws PlanError at the first that doesn't hold.
   void VerifyAll(const Sha256Factory& sha256) const;
-  uint64_t file_size() const { return bytes_->size(); }
+  uint64_t file_size() const { return bytes_->size(); }  // of the plan
+  // Where the plan begins in the file: 0, or behind the loader of a program that holds one (standalone).
+  uint64_t file_offset() const { return file_offset_; }
+  // XXH3-64 of header and table, and so of every section's hashes: what tells one plan from another.
+  uint64_t hash() const { return hash_; }
   const std::string& name() const { return name_; }
   int fd() const { return fd_; }  // -1 for memory; owned by this object
 
  private:
   void Load();
   std::string name_;
+  std::string page_;  // the header's
   std::unique_ptr<PlanBytes> bytes_;
   int fd_ = -1;
+  uint64_t file_offset_ = 0;
+  uint64_t hash_ = 0;
   std::vector<PlanSection> sections_;
   Manifest manifest_;
 };
@@ -247,6 +261,8 @@ class PlanWriter {
     uint64_t weights_size = 0;        // exact
     uint64_t other_size = 1 << 20;    // estimate of everything else, for the check of the disk
     Sha256Factory sha256;
+    // A program that runs the plan behind it: written in front, and the file is executable then.
+    std::string loader;
   };
   // Throws PlanError: path is an input, a directory or a device; the folder isn't writable; too little space (both
   // numbers).

@@ -210,6 +210,7 @@ class Checker {
     Number("temperature", g.temperature, 0.0f, 1e6f);
     Number("top_p", g.top_p, 0.0f, 1.0f);
     Number("min_p", g.min_p, 0.0f, 1.0f);
+    CheckRules(g.rules, m_.vocab, where_);
     if (g.top_k && *g.top_k < 0) Fail("top_k " + std::to_string(*g.top_k) + " is negative");
   }
 

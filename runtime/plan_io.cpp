@@ -132,11 +132,37 @@ void OutputFile::SetMode(unsigned mode) {
   if (fchmod(fd_, static_cast<mode_t>(mode) & ~mask) != 0) Fail("can't set the output's mode");
 }
 
+// For file systems that make files without a name and can't give them one.
+bool OutputFile::CopyTo(const char* name, bool sync) {
+  const int copy = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (copy < 0) return false;
+  temporary_ = name;  // from here on there is something to remove
+  const int whole = std::exchange(fd_, copy);
+  std::string buffer(size_t{1} << 20, '\0');
+  uint64_t at = 0;
+  for (ssize_t got = 1; got != 0;) {
+    got = pread(whole, buffer.data(), buffer.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(whole);
+      errno = error;
+      Fail("can't read the output again");
+    }
+    WriteAt(buffer.data(), static_cast<size_t>(got), at);
+    at += static_cast<uint64_t>(got);
+  }
+  close(whole);
+  if (sync && fsync(fd_) != 0) Fail("can't sync the output");
+  return true;
+}
+
 void OutputFile::Publish(bool sync) {
   if (!in_place_ && sync && fsync(fd_) != 0) Fail("can't sync the output");
   if (!in_place_ && temporary_.empty()) {
-    NameTemporary("can't name the output", [this](const char* name) {
-      return linkat(AT_FDCWD, FdPath(fd_).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    NameTemporary("can't name the output", [&](const char* name) {
+      if (linkat(AT_FDCWD, FdPath(fd_).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) return true;
+      return errno != EEXIST && CopyTo(name, sync);
     });
   }
   const int file = std::exchange(fd_, -1);

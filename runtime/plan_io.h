@@ -33,6 +33,7 @@ class OutputFile {
  private:
   [[noreturn]] void Fail(const std::string& what) const;
   void Create();
+  bool CopyTo(const char* name, bool sync);
   template <class Make>
   void NameTemporary(const char* what, Make make);
 

@@ -1,6 +1,7 @@
 // Header and section table as they lie in the file (runtime/README.md, "Header"). Internal to the plan layer.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,22 @@ inline constexpr uint32_t kMaxSections = (kPage - sizeof(PlanHeader)) / sizeof(P
 
 // The first page for these sections.
 std::string EncodeHeader(uint16_t minor, uint32_t abi, uint64_t file_size, const std::vector<PlanSection>& sections);
+
+// The last bytes of a program that holds a plan: where the plan lies in the file, at a multiple of a page (of a huge page
+// if its weights are).
+struct StandaloneTrailer {
+  char magic[8];
+  uint64_t offset, size;
+  uint64_t zero;
+};
+static_assert(sizeof(StandaloneTrailer) == 32);
+inline constexpr char kStandaloneMagic[8] = {'L', 'L', 'M', 'C', 'A', 'P', 'P', '1'};
+
+// Where a plan lies in a file of `size` bytes: all of it, or what a trailer says; nullopt: nowhere.
+struct PlanExtent {
+  uint64_t offset, size;
+};
+std::optional<PlanExtent> FindPlan(int fd, uint64_t size);
 
 inline uint64_t SectionAlignment(SectionKind kind, uint64_t size) {
   if (kind == SectionKind::Weights) return size >= kHugeWeights ? kHugePage : kPage;

@@ -33,6 +33,7 @@ enum class Tag : uint32_t {
   TopK = 44,         // i32
   TopP = 45,         // f32
   MinP = 46,         // f32
+  Rules = 47,        // RulesText. Since 1.3
   Input = 50,        // 32 bytes SHA-256, role
   SelfTest = 60,     // u64 prefill, decode, score; i32 ids ...
   Approximate = 61,  // f32 bound; n times i32 id of the vocabulary; n times f32 prefill, decode, score. Since 1.1
@@ -97,6 +98,7 @@ std::string EncodeRecords(const Manifest& m) {
   PutOptional(out, Tag::TopK, g.top_k);
   PutOptional(out, Tag::TopP, g.top_p);
   PutOptional(out, Tag::MinP, g.min_p);
+  if (const std::string rules = RulesText(g.rules); !rules.empty()) PutRecord(out, Tag::Rules, rules);
   for (const PlanInput& input : m.inputs) {
     PutRecord(out, Tag::Input,
               std::string(reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()) + input.role);
@@ -217,6 +219,7 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
     case Tag::TopK: g.top_k = record.Take<int32_t>(); return;
     case Tag::TopP: g.top_p = record.Take<float>(); return;
     case Tag::MinP: g.min_p = record.Take<float>(); return;
+    case Tag::Rules: g.rules = ParseRules(text(), record.where()); return;
     case Tag::Input: {
       PlanInput& input = m.inputs.emplace_back();
       std::memcpy(input.sha256.data(), record.TakeBytes(input.sha256.size()).data(), input.sha256.size());
@@ -246,7 +249,12 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
 
 ManifestBytes EncodeManifest(const Manifest& manifest) { return {EncodeRecords(manifest), EncodeSteps(manifest)}; }
 
+uint16_t PlanMinorOf(const Manifest& manifest, bool chat) {
+  return std::max<uint16_t>(PlanMinorOf(manifest), chat ? 4 : 0);
+}
+
 uint16_t PlanMinorOf(const Manifest& manifest) {
+  if (manifest.generation.rules != PlanRules{}) return 3;
   const bool plain = std::all_of(manifest.phases.begin(), manifest.phases.end(),
                                  [](const PlanPhase& phase) { return phase.contract == PlanContract{}; });
   if (!plain || !manifest.states.empty() || !manifest.kernels.empty()) return 2;

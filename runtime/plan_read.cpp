@@ -22,13 +22,14 @@ constexpr uint64_t kMaxTable = 256u << 20;  // manifest and steps are decoded in
 
 class FileBytes : public PlanBytes {
  public:
-  FileBytes(int fd, uint64_t size, std::string name) : fd_(fd), size_(size), name_(std::move(name)) {}
+  FileBytes(int fd, PlanExtent extent, std::string name)
+      : fd_(fd), begin_(extent.offset), size_(extent.size), name_(std::move(name)) {}
   ~FileBytes() override { close(fd_); }
   uint64_t size() const override { return size_; }
   void Read(uint64_t offset, void* to, size_t size) const override {
     auto* out = static_cast<char*>(to);
     while (size > 0) {
-      const ssize_t got = pread(fd_, out, std::min<size_t>(size, 1 << 30), static_cast<off_t>(offset));
+      const ssize_t got = pread(fd_, out, std::min<size_t>(size, 1 << 30), static_cast<off_t>(begin_ + offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
         throw PlanError(name_ + ": can't read at byte " + std::to_string(offset) + ": " + std::strerror(errno));
@@ -41,7 +42,7 @@ class FileBytes : public PlanBytes {
 
  private:
   int fd_;
-  uint64_t size_;
+  uint64_t begin_, size_;
   std::string name_;
 };
 
@@ -51,9 +52,23 @@ std::string SectionName(const PlanSection& section) {
   return name;
 }
 
-bool Known(uint32_t kind) { return kind >= 1 && kind <= static_cast<uint32_t>(SectionKind::FinalIr); }
+bool Known(uint32_t kind) { return kind >= 1 && kind <= static_cast<uint32_t>(SectionKind::Chat); }
 
 }  // namespace
+
+std::optional<PlanExtent> FindPlan(int fd, uint64_t size) {
+  char magic[8] = {};
+  if (pread(fd, magic, sizeof magic, 0) != sizeof magic) return std::nullopt;
+  if (std::memcmp(magic, kPlanMagic, sizeof magic) == 0) return PlanExtent{0, size};
+  StandaloneTrailer trailer{};
+  if (size < sizeof trailer ||
+      pread(fd, &trailer, sizeof trailer, static_cast<off_t>(size - sizeof trailer)) != sizeof trailer)
+    return std::nullopt;
+  const bool whole = std::memcmp(trailer.magic, kStandaloneMagic, sizeof kStandaloneMagic) == 0 &&
+                     trailer.offset % kPage == 0 && trailer.zero == 0 && trailer.offset < size &&
+                     trailer.size == size - sizeof trailer - trailer.offset;
+  return whole ? std::optional(PlanExtent{trailer.offset, trailer.size}) : std::nullopt;
+}
 
 std::string_view SectionKindName(SectionKind kind) {
   switch (kind) {
@@ -64,13 +79,16 @@ std::string_view SectionKindName(SectionKind kind) {
     case SectionKind::Tokenizer: return "tokenizer";
     case SectionKind::ChatTemplate: return "chat_template";
     case SectionKind::ImportIr: return "import_ir";
-    case SectionKind::FinalIr: break;
+    case SectionKind::FinalIr: return "final_ir";
+    case SectionKind::Chat: break;
   }
-  return "final_ir";
+  return "chat";
 }
 
-PlanFile::PlanFile(const std::string& path) : name_(path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+PlanFile::PlanFile(const std::string& path) : PlanFile(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
+
+PlanFile::PlanFile(int fd, std::string name) : name_(std::move(name)) {
+  const std::string& path = name_;
   if (fd < 0) throw PlanError(path + ": can't open: " + std::strerror(errno));
   struct stat info{};
   const bool known = fstat(fd, &info) == 0;
@@ -78,8 +96,11 @@ PlanFile::PlanFile(const std::string& path) : name_(path) {
     close(fd);
     throw PlanError(path + ": not a regular file");
   }
-  bytes_ = std::make_unique<FileBytes>(fd, static_cast<uint64_t>(info.st_size), path);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  const PlanExtent extent = FindPlan(fd, size).value_or(PlanExtent{0, size});  // what is no plan is refused below
+  bytes_ = std::make_unique<FileBytes>(fd, extent, path);
   fd_ = fd;
+  file_offset_ = extent.offset;
   Load();
 }
 
@@ -97,6 +118,7 @@ void PlanFile::Load() {
   bytes_->Read(0, page, std::min<size_t>(size, kPage));
   PlanHeader header;
   std::memcpy(&header, page, sizeof(header));
+  hash_ = header.xxh3;  // compared below
   if (size < sizeof(header) || std::memcmp(header.magic, kPlanMagic, sizeof(kPlanMagic)) != 0)
     fail("not a plan of llmc (no magic at byte 0)");
   if (header.major != kPlanMajor || header.minor > kPlanMinor) {
@@ -106,6 +128,7 @@ void PlanFile::Load() {
   if (header.file_size != size)
     fail("the plan is cut or longer: " + std::to_string(size) + " bytes, the header says " +
          std::to_string(header.file_size));
+  page_.assign(page, sizeof(page));
   if (size < kPage) fail("the header's page is cut: " + std::to_string(size) + " bytes");
   if (header.sections > kMaxSections)
     fail(std::to_string(header.sections) + " sections, at most " + std::to_string(kMaxSections));
@@ -161,8 +184,8 @@ void PlanFile::Load() {
   manifest_ = DecodeManifest(Read(SectionKind::Manifest), Read(SectionKind::Steps), name_);
   if (manifest_.abi != header.abi)
     fail("the header's ABI is " + std::to_string(header.abi) + ", the manifest's " + std::to_string(manifest_.abi));
-  if (const uint16_t minor = PlanMinorOf(manifest_); minor != header.minor) {
-    fail("the header says format 1." + std::to_string(header.minor) + ", and the manifest is of 1." +
+  if (const uint16_t minor = PlanMinorOf(manifest_, Find(SectionKind::Chat) != nullptr); minor != header.minor) {
+    fail("the header says format 1." + std::to_string(header.minor) + ", and what it has is of 1." +
          std::to_string(minor));
   }
   const PlanSection* weights = Find(SectionKind::Weights);
@@ -180,6 +203,19 @@ void PlanFile::ReadInto(const PlanSection& section, void* to) const {
   bytes_->Read(section.offset, to, section.size);
   if (Xxh3Of(to, section.size) != section.xxh3)
     throw PlanError(name_ + ": section " + SectionName(section) + " is damaged (XXH3 differs)");
+}
+
+bool PlanFile::Unchanged() const {
+  std::string page(kPage, '\0');
+  try {
+    bytes_->Read(0, page.data(), page.size());
+    for (const PlanSection& section : sections_) {
+      if (section.kind != SectionKind::Weights) Read(section.kind, section.index);
+    }
+  } catch (const PlanError&) {
+    return false;
+  }
+  return page == page_;
 }
 
 std::string PlanFile::Read(SectionKind kind, uint32_t index) const {

@@ -16,14 +16,15 @@ namespace llmc {
 namespace {
 
 constexpr SectionKind kTextKinds[] = {SectionKind::Weights,      SectionKind::Code,     SectionKind::Tokenizer,
-                                      SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr};
+                                      SectionKind::ChatTemplate, SectionKind::ImportIr, SectionKind::FinalIr,
+                                      SectionKind::Chat};
 
 std::string VersionText(uint16_t minor) { return std::to_string(kPlanMajor) + "." + std::to_string(minor); }
 
 // Dump.
 
-void DumpManifest(std::ostringstream& out, const Manifest& m) {
-  out << "plan " << VersionText(PlanMinorOf(m)) << '\n';
+void DumpManifest(std::ostringstream& out, const Manifest& m, bool chat) {
+  out << "plan " << VersionText(PlanMinorOf(m, chat)) << '\n';
   out << "model " << Quote(m.model) << "\nbackend " << Quote(m.backend) << "\nnumerics " << Quote(m.numerics)
       << "\nbuild " << Quote(m.build_id) << "\noptions " << Quote(m.options) << "\npasses " << Quote(m.passes) << '\n';
   if (!m.kernels.empty()) out << "kernels " << Quote(m.kernels) << '\n';
@@ -60,6 +61,7 @@ void DumpManifest(std::ostringstream& out, const Manifest& m) {
   if (g.top_k) out << "top_k " << *g.top_k << '\n';
   if (g.top_p) out << "top_p " << FloatText(*g.top_p) << '\n';
   if (g.min_p) out << "min_p " << FloatText(*g.min_p) << '\n';
+  if (g.rules != PlanRules{}) out << "rules " << Quote(RulesText(g.rules)) << '\n';
   for (const PlanInput& input : m.inputs) {
     out << "input " << Quote(input.role) << ' '
         << Hex({reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()}) << '\n';
@@ -82,7 +84,7 @@ bool IsText(std::string_view bytes) {
 void DumpSection(std::ostringstream& out, const PlanFile& plan, const PlanSection& section, uint64_t hex_limit) {
   out << "section " << SectionKindName(section.kind);
   const bool binary = section.kind == SectionKind::Weights || section.kind == SectionKind::Code ||
-                      section.kind == SectionKind::Tokenizer;
+                      section.kind == SectionKind::Tokenizer || section.kind == SectionKind::Chat;
   if (binary && section.size > hex_limit) {
     out << " omitted " << section.size << ' ' << Hex64(section.xxh3) << '\n';
     return;
@@ -124,7 +126,9 @@ class Assembler {
       Statement(word);
       in_.End();
     }
-    const std::string version = VersionText(PlanMinorOf(manifest));
+    const bool chat = std::any_of(sections.begin(), sections.end(),
+                                  [](const TextSection& section) { return section.kind == SectionKind::Chat; });
+    const std::string version = VersionText(PlanMinorOf(manifest, chat));
     if (!version_.empty() && version_ != version)
       in_.Fail("the text says plan " + version_ + ", and what it has is of " + version);
   }
@@ -195,6 +199,8 @@ class Assembler {
       g.add_bos = true;
     } else if (word == "do_sample") {
       g.do_sample = true;
+    } else if (word == "rules") {
+      g.rules = ParseRules(in_.String(), "rules");
     } else if (word == "temperature") {
       g.temperature = in_.Float32();
     } else if (word == "top_k") {
@@ -339,7 +345,7 @@ class Assembler {
 
 std::string DumpPlan(const PlanFile& plan, uint64_t hex_limit) {
   std::ostringstream out;
-  DumpManifest(out, plan.manifest());
+  DumpManifest(out, plan.manifest(), plan.Find(SectionKind::Chat) != nullptr);
   for (const PlanSection& section : plan.sections()) {
     if (section.kind != SectionKind::Manifest && section.kind != SectionKind::Steps)
       DumpSection(out, plan, section, hex_limit);

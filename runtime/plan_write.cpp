@@ -56,7 +56,7 @@ void CheckTarget(const PlanWriter::Options& options) {
   struct statvfs disk{};
   if (statvfs(folder.c_str(), &disk) != 0)
     throw PlanError(options.path + ": can't write into " + folder + ": " + std::strerror(errno));
-  const uint64_t need = options.weights_size + options.other_size;
+  const uint64_t need = options.weights_size + options.other_size + options.loader.size();
   const uint64_t have = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (have < need)
     throw PlanError(options.path + ": too little disk space in " + folder + ": the plan needs " + std::to_string(need) +
@@ -72,20 +72,26 @@ struct PlanWriter::Impl {
   Xxh3 weights_hash;
   std::unique_ptr<Sha256> weights_sha;
   uint64_t weights_left;
+  uint64_t begin = 0;  // of the plan in the file
   void* map = MAP_FAILED;
   size_t map_size = 0;
 
   explicit Impl(Options given)
       : options(std::move(given)),
         file((CheckTarget(options), options.path), OutputFile::Devices::Refuse),
-        weights_left(options.weights_size) {}
+        weights_left(options.weights_size) {
+    if (options.loader.empty()) return;
+    begin = RoundUp(options.loader.size(), options.weights_size >= kHugeWeights ? kHugePage : kPage);
+    file.SetMode(0777);
+    file.WriteAt(options.loader.data(), options.loader.size(), 0);
+  }
   ~Impl() {
     if (map != MAP_FAILED) munmap(map, map_size);
   }
   [[noreturn]] void Fail(const std::string& what) const { throw PlanError(options.path + ": " + what); }
 
   void Flush() {
-    file.WriteAt(buffer.data(), buffer.size(), at - buffer.size());
+    file.WriteAt(buffer.data(), buffer.size(), begin + at - buffer.size());
     buffer.clear();
   }
 
@@ -160,7 +166,7 @@ const uint8_t* PlanWriter::MapWeights() {
     impl_->Flush();
     impl_->map_size = impl_->options.weights_size;
     impl_->map = mmap(nullptr, impl_->map_size, PROT_READ, MAP_SHARED, impl_->file.fd(),
-                      static_cast<off_t>(impl_->sections.front().offset));
+                      static_cast<off_t>(impl_->begin + impl_->sections.front().offset));
     if (impl_->map == MAP_FAILED) impl_->Fail(std::string("can't map the weights: ") + std::strerror(errno));
   }
   return static_cast<const uint8_t*>(impl_->map);
@@ -179,7 +185,9 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.NeedWeights();
   w.CloseWeights();
   std::vector<uint64_t> code_sizes;
+  bool chat = false;
   for (const PlanSection& section : w.sections) {
+    chat = chat || section.kind == SectionKind::Chat;
     if (section.kind == SectionKind::Code) code_sizes.push_back(section.size);
   }
   CheckManifest(manifest, code_sizes, w.options.weights_size, w.options.path);
@@ -187,8 +195,15 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.Add(SectionKind::Manifest, bytes.manifest);
   w.Add(SectionKind::Steps, bytes.steps);
   w.Flush();
-  const std::string header = EncodeHeader(PlanMinorOf(manifest), manifest.abi, w.at, w.sections);
-  w.file.WriteAt(header.data(), header.size(), 0);
+  const std::string header = EncodeHeader(PlanMinorOf(manifest, chat), manifest.abi, w.at, w.sections);
+  w.file.WriteAt(header.data(), header.size(), w.begin);
+  if (!w.options.loader.empty()) {
+    StandaloneTrailer trailer{};
+    std::memcpy(trailer.magic, kStandaloneMagic, sizeof kStandaloneMagic);
+    trailer.offset = w.begin;
+    trailer.size = w.at;
+    w.file.WriteAt(&trailer, sizeof trailer, w.begin + w.at);
+  }
   w.file.Publish(true);
   return w.at;
 }

@@ -10,9 +10,7 @@
 #include "runtime/plan_error.h"
 
 namespace llmc {
-namespace {
-
-std::string Quoted(std::string_view text) {
+std::string JsonQuoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -29,8 +27,6 @@ std::string Quoted(std::string_view text) {
   return out + '"';
 }
 
-}  // namespace
-
 void OpenStandardStreams() {
   // open takes the lowest free number.
   for (int fd = 0; fd <= 2; ++fd)
@@ -44,11 +40,11 @@ void WriteOut(std::string_view text) {
 }
 
 JsonObject& JsonObject::Raw(std::string_view key, std::string_view json) {
-  body_ += (body_.empty() ? "" : ", ") + Quoted(key) + ": ";
+  body_ += (body_.empty() ? "" : ", ") + JsonQuoted(key) + ": ";
   body_ += json;
   return *this;
 }
-JsonObject& JsonObject::Text(std::string_view key, std::string_view value) { return Raw(key, Quoted(value)); }
+JsonObject& JsonObject::Text(std::string_view key, std::string_view value) { return Raw(key, JsonQuoted(value)); }
 JsonObject& JsonObject::Integer(std::string_view key, uint64_t value) { return Raw(key, std::to_string(value)); }
 JsonObject& JsonObject::Number(std::string_view key, double value) {
   if (!(value - value == 0)) return Raw(key, "null");  // JSON has neither infinity nor NaN

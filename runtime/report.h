@@ -13,6 +13,9 @@ void OpenStandardStreams();
 // Writes to stdout and flushes; throws PlanError when that fails.
 void WriteOut(std::string_view text);
 
+// A JSON string, with its quotes. text: UTF-8.
+std::string JsonQuoted(std::string_view text);
+
 // {"key": value, ...} in the order of the calls; text is valid UTF-8.
 class JsonObject {
  public:

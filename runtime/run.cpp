@@ -2,6 +2,10 @@
 #include "runtime/run.h"
 
 #include <cstdio>
+#include <utility>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/generate.h"
 #include "runtime/report.h"
@@ -9,8 +13,23 @@
 namespace llmc {
 namespace {
 
+// Standard input brings the prompt where no option does, if it is a pipe or a file and has something.
+void TakeStandardInput(RunOptions& options) {
+  struct stat info{};
+  if (fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode))) {
+    std::string text = ReadPromptFile("-");
+    if (!text.empty()) options.prompt = std::move(text);
+  }
+  if (LacksPrompt(options)) throw RunUsageError("no prompt: give -p TEXT, -f FILE or --tokens IDS");
+  options.prompt = WithoutLineEnd(std::move(*options.prompt));
+}
+
 void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t start) {
   const Executable executable = open(options);
+  if (options.render || (options.messages && options.print_tokens)) {
+    PrintChatPrompt(executable, options);
+    return;
+  }
   SessionOptions session_options;
   session_options.threads = options.threads != 0 ? options.threads : UsableCores();
   session_options.context = options.context;
@@ -23,8 +42,12 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
     RunSelfTest(run);
   } else if (options.perplexity) {
     RunPerplexity(run);
+  } else if (options.top_logits > 0) {
+    RunTopLogits(run);
   } else if (options.logits) {
     RunLogits(run);
+  } else if (options.chat && !options.prompt) {
+    RunChat(run);
   } else {
     RunGenerate(run);
   }
@@ -36,7 +59,7 @@ int RunMain(const std::vector<std::string>& arguments, const ExecutableProvider&
   const uint64_t start = NowNanoseconds();
   try {
     if (program.needs_plan && arguments.empty()) throw RunUsageError("no plan: give its file name, and -p TEXT");
-    const RunOptions options = ParseRunOptions(arguments);
+    RunOptions options = ParseRunOptions(arguments);
     if (options.help) {
       WriteOut("usage: " + program.name + (program.needs_plan ? " PLAN" : "") + " [options]\n" + RunOptionsHelp());
       return 0;
@@ -47,6 +70,8 @@ int RunMain(const std::vector<std::string>& arguments, const ExecutableProvider&
     }
     if (program.needs_plan && options.plan.empty()) throw RunUsageError("no plan: give its file name");
     if (!program.needs_plan && !options.plan.empty()) throw RunUsageError("\"" + options.plan + "\" is too much");
+    if (options.file) options.prompt = WithoutLineEnd(ReadPromptFile(*options.file));
+    if (LacksPrompt(options)) TakeStandardInput(options);
     Run(options, open, start);
     return 0;
   } catch (const RunUsageError& error) {

@@ -5,6 +5,10 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <limits>
+#include <set>
+
+#include <unistd.h>
 
 #include "runtime/plan_error.h"
 #include "runtime/plan_io.h"
@@ -17,6 +21,7 @@ struct Option {
   const char* value;  // what its value is called; null: it takes none
   const char* help;
   void (*set)(RunOptions& options, const std::string& value);
+  bool repeats = false;  // each time adds a value
 };
 
 [[noreturn]] void WrongValue(const std::string& value, const char* what) {
@@ -38,16 +43,59 @@ std::string File(const std::string& value) {
   if (value.empty()) WrongValue(value, "a file's name");
   return value;
 }
+// f(word) for each of "a,b,c".
+template <class F>
+void ForWords(const std::string& value, F f) {
+  for (size_t begin = 0; begin <= value.size();) {
+    const size_t end = std::min(value.find(',', begin), value.size());
+    f(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+int32_t TokenId(const std::string& value) { return Number<int32_t>(value, 0, INT32_MAX, "a token id"); }
+
+void SetBias(RunOptions& o, const std::string& value) {
+  ForWords(value, [&](const std::string& word) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) WrongValue(word, "ID=BIAS");
+    const std::string bias = word.substr(equals + 1);
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    o.logit_bias.emplace_back(TokenId(word.substr(0, equals)),
+                              bias == "-inf" ? -kInfinity : Number<float>(bias, -1e6f, 1e6f, "a number or -inf"));
+  });
+}
+void SetOrder(RunOptions& o, const std::string& value) {
+  o.sampler_order.clear();
+  ForWords(value, [&](const std::string& word) {
+    const auto* stage = std::find_if(kSamplerOrder.begin(), kSamplerOrder.end(),
+                                     [&](SamplerStage s) { return SamplerStageName(s) == word; });
+    if (stage == kSamplerOrder.end()) WrongValue(word, "a stage of the sampler");
+    if (std::find(o.sampler_order.begin(), o.sampler_order.end(), *stage) != o.sampler_order.end())
+      throw RunUsageError(word + " is there twice");
+    o.sampler_order.push_back(*stage);
+  });
+}
+
 double Unit(const std::string& value) { return Number<double>(value, 0, 1, "a number from 0 to 1"); }
 
 constexpr Option kOptions[] = {
     {"-p", "TEXT", "prompt; with --bench the number of prompt tokens (default 512)",
      [](RunOptions& o, const std::string& v) { o.prompt = v; }},
+    {"-f", "FILE|-", "prompt from a file, or from standard input; without any prompt a pipe or file there is read",
+     [](RunOptions& o, const std::string& v) { o.file = File(v); }},
     {"--tokens", "1,2,3|@FILE", "prompt as ids", [](RunOptions& o, const std::string& v) { o.tokens = v; }},
     {"-n", "N", "most new tokens (default 256; with --bench 128)",
      [](RunOptions& o, const std::string& v) {
        o.count = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
      }},
+    {"--chat", nullptr, "talk with the model (/help lists commands); with -p one answer; on a pipe one message a line",
+     [](RunOptions& o, const std::string&) { o.chat = true; }},
+    {"--messages", "FILE.json", "answer a conversation: an array of messages, or an object with messages, tools, ..",
+     [](RunOptions& o, const std::string& v) { o.messages = File(v); }},
+    {"--render", nullptr, "with --messages or --chat -p: print the prompt that the chat template makes, and no answer",
+     [](RunOptions& o, const std::string&) { o.render = true; }},
+    {"--parse-special", nullptr, "messages may spell control tokens",
+     [](RunOptions& o, const std::string&) { o.parse_special = true; }},
     {"-t", "THREADS", "threads (default: the physical cores this process may use); results don't depend on it",
      [](RunOptions& o, const std::string& v) { o.threads = Number<uint32_t>(v, 1, 1024, "a number from 1 to 1024"); }},
     {"--context", "N", "most positions, at most the plan's (default)",
@@ -64,11 +112,45 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) { o.top_p = Unit(v); }},
     {"--min-p", "P", "drop tokens less likely than P times the likeliest; 0: off",
      [](RunOptions& o, const std::string& v) { o.min_p = Unit(v); }},
+    {"--typical", "P", "sample from the tokens of typical information that have probability P; 1: off",
+     [](RunOptions& o, const std::string& v) { o.typical_p = Unit(v); }},
+    {"--repeat-penalty", "F", "divide positive logits of ids that were there by F, multiply others; 1: off",
+     [](RunOptions& o, const std::string& v) {
+       o.repetition_penalty = Number<double>(v, 1e-3, 1e6, "a number from 0.001 to 1000000");
+     }},
+    {"--no-repeat-ngram", "N", "no N ids come twice in a row as they were; 0: off",
+     [](RunOptions& o, const std::string& v) {
+       o.no_repeat_ngram = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
+     }},
+    {"--min-new-tokens", "N", "no end before N new tokens",
+     [](RunOptions& o, const std::string& v) {
+       o.min_new_tokens = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
+     }},
+    {"--logit-bias", "ID=B,..", "add B to the logit of an id; -inf: it never comes", SetBias, true},
+    {"--suppress", "ID,..", "ids that never come",
+     [](RunOptions& o, const std::string& v) {
+       ForWords(v, [&](const std::string& word) { o.suppress.push_back(TokenId(word)); });
+     },
+     true},
+    {"--sampler-order", "A,B,..", "stages in another order (README of runtime); those left out are off", SetOrder},
+    {"--stop", "TEXT", "end the text before TEXT, which may be in several tokens",
+     [](RunOptions& o, const std::string& v) {
+       if (v.empty()) WrongValue(v, "a text");
+       o.stop.push_back(v);
+     },
+     true},
+    {"--logprobs", "N", "log probability of each new token, with the N likeliest: into --json, else to stderr by tabs",
+     [](RunOptions& o, const std::string& v) { o.logprobs = Number<uint32_t>(v, 1, 100, "a number from 1 to 100"); }},
+    {"--top-logits", "N", "print the N highest logits of the prompt's last token, and generate nothing",
+     [](RunOptions& o, const std::string& v) {
+       o.top_logits = Number<uint32_t>(v, 1, 1000, "a number from 1 to 1000");
+     }},
     {"--seed", "S", "of the sampler (default: drawn, and printed)",
      [](RunOptions& o, const std::string& v) {
        o.seed = Number<uint64_t>(v, 0, UINT64_MAX, "a number from 0 to 2^64 - 1");
      }},
-    {"--print-tokens", nullptr, "print the new ids, comma-separated, instead of text",
+    {"--print-tokens", nullptr,
+     "print the new ids, comma-separated, instead of text; with --messages those of the prompt, and no answer",
      [](RunOptions& o, const std::string&) { o.print_tokens = true; }},
     {"--ignore-eos", nullptr, "go on behind tokens that end a text",
      [](RunOptions& o, const std::string&) { o.ignore_eos = true; }},
@@ -96,24 +178,42 @@ const Option* Find(std::string_view argument) {
 
 void CheckTogether(const RunOptions& o) {
   if (o.help || o.version) return;
-  const int modes = o.logits.has_value() + o.perplexity.has_value() + o.self_test + o.bench;
-  if (modes > 1) throw RunUsageError("--logits, --perplexity, --selftest and --bench exclude each other");
-  if (o.prompt && o.tokens) throw RunUsageError("-p and --tokens exclude each other");
+  const int modes =
+      o.logits.has_value() + o.perplexity.has_value() + o.self_test + o.bench + (o.top_logits > 0 ? 1 : 0);
+  if (modes > 1) throw RunUsageError("--logits, --top-logits, --perplexity, --selftest and --bench exclude each other");
+  if (!o.stop.empty() && o.print_tokens) throw RunUsageError("--stop ends a text: it doesn't go with --print-tokens");
+  if ((o.prompt ? 1 : 0) + (o.file ? 1 : 0) + (o.tokens ? 1 : 0) > 1)
+    throw RunUsageError("-p, -f and --tokens exclude each other");
   if (o.all_positions && !o.logits) throw RunUsageError("--all-positions needs --logits");
   if (o.logits && (o.count || o.print_tokens))
     throw RunUsageError("--logits generates nothing: it takes neither -n nor --print-tokens");
-  const bool prompt = o.prompt || o.tokens;
-  if (modes == 0 && !prompt) throw RunUsageError("no prompt: give -p TEXT or --tokens IDS");
-  if (o.logits && !prompt) throw RunUsageError("--logits needs -p TEXT or --tokens IDS");
+  if (o.messages && (o.prompt || o.file || o.tokens || o.chat))
+    throw RunUsageError("--messages excludes -p, -f, --tokens and --chat");
+  if (o.chat && (o.tokens || modes > 0)) throw RunUsageError("--chat goes with -p or -f alone");
+  if (o.messages && modes > 0)
+    throw RunUsageError("--messages excludes --logits, --perplexity, --selftest and --bench");
+  if (o.render && !o.messages && !(o.chat && (o.prompt || o.file))) throw RunUsageError("--render needs --messages or --chat -p");
+  if (o.render && (o.print_tokens || o.json)) throw RunUsageError("--render prints text alone");
+  if (o.parse_special && !o.messages && !o.chat) throw RunUsageError("--parse-special needs --messages or --chat");
+  if (o.chat && !o.prompt && !o.file && (o.json || o.print_tokens))
+    throw RunUsageError("a conversation has no --json and no --print-tokens: they go with --chat -p or --messages");
+  const bool prompt = o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
-  if (o.json && (o.logits || o.self_test)) throw RunUsageError("--json goes with a prompt, --perplexity or --bench");
-  if (o.bench && o.tokens) throw RunUsageError("--bench makes its own tokens: it takes -p N, not --tokens");
+  if (o.json && (o.logits || o.self_test || o.top_logits > 0))
+    throw RunUsageError("--json goes with a prompt, --perplexity or --bench");
+  if (o.bench && (o.tokens || o.file))
+    throw RunUsageError("--bench makes its own tokens: it takes -p N, neither --tokens nor -f");
 }
 
 }  // namespace
 
+bool LacksPrompt(const RunOptions& o) {
+  return !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test && !o.bench && !o.help && !o.version;
+}
+
 RunOptions ParseRunOptions(std::span<const std::string> arguments) {
   RunOptions options;
+  std::set<const Option*> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument.size() < 2 || argument[0] != '-') {
@@ -124,6 +224,8 @@ RunOptions ParseRunOptions(std::span<const std::string> arguments) {
     }
     const Option* option = Find(argument);
     if (option == nullptr) throw RunUsageError("option " + argument + " isn't known");
+    if (!given.insert(option).second && option->value != nullptr && !option->repeats)
+      throw RunUsageError(std::string(option->name) + " is given twice");
     const size_t equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
     std::string value;
     if (option->value == nullptr) {
@@ -163,16 +265,40 @@ std::string RunOptionsHelp() {
   return help;
 }
 
+std::string ReadPromptFile(const std::string& file) {
+  if (file != "-") return ReadWholeFile(file);
+  constexpr size_t kMost = size_t{1} << 30;
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t got = read(STDIN_FILENO, buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw PlanError(std::string("standard input: can't read: ") + std::strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > kMost) throw PlanError("standard input: more than " + std::to_string(kMost) + " bytes");
+  }
+}
+
+std::string WithoutLineEnd(std::string text) {
+  if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  return text;
+}
+
 std::vector<int32_t> ParseTokens(const std::string& text) {
   const bool from_file = text.starts_with("@");
   const std::string list = from_file ? ReadWholeFile(text.substr(1)) : text;
-  const auto separates = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
+  const auto blank = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
+  const auto separates = [&](char c) { return c == ',' || blank(c); };
   std::vector<int32_t> ids;
+  bool comma = true;  // the next one would have no id before it
   for (size_t at = 0; at < list.size();) {
-    if (separates(list[at])) {
+    if (blank(list[at]) || (list[at] == ',' && !comma)) {
+      comma = comma || list[at] == ',';
       ++at;
       continue;
     }
+    comma = false;
     int32_t id = 0;
     const auto [end, error] = std::from_chars(list.data() + at, list.data() + list.size(), id);
     const size_t next = static_cast<size_t>(end - list.data());

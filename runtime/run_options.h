@@ -6,7 +6,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/sampler.h"
 
 namespace llmc {
 
@@ -19,19 +22,30 @@ class RunUsageError : public std::runtime_error {
 struct RunOptions {
   std::string plan;                   // the positional argument; empty: none
   std::optional<std::string> prompt;  // -p; with --bench a number of tokens
+  std::optional<std::string> file;    // -f: the prompt's text is in this file, "-" for standard input
   std::optional<std::string> tokens;  // --tokens: ids, or @FILE
   std::optional<uint32_t> count;      // -n
   uint32_t threads = 0;               // 0: the physical cores
   uint32_t context = 0;               // 0: the plan's
   uint32_t chunk = 0;                 // 0: the plan's
   uint32_t repeats = 5;               // -r
-  std::optional<double> temperature, top_p, min_p;
+  std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty;
+  std::optional<uint32_t> no_repeat_ngram, min_new_tokens;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  std::vector<int32_t> suppress;
+  std::vector<std::string> stop;  // strings that end the text
+  std::vector<SamplerStage> sampler_order{kSamplerOrder.begin(), kSamplerOrder.end()};
+  uint32_t logprobs = 0, top_logits = 0;  // 0: off
   std::optional<int32_t> top_k;
   std::optional<uint64_t> seed;
   std::optional<std::string> logits, perplexity;  // files
+  std::optional<std::string> messages;            // --messages: a file with a conversation
   bool all_positions = false, print_tokens = false, ignore_eos = false, self_test = false, bench = false, json = false,
-       version = false, help = false;
+       version = false, help = false, chat = false, render = false, parse_special = false;
 };
+
+// Whether the options want a prompt and name none: standard input can bring it.
+bool LacksPrompt(const RunOptions& options);
 
 // Arguments without the program's name. Throws RunUsageError: unknown option, missing or wrong value, options that
 // exclude each other.
@@ -48,5 +62,10 @@ std::string RunOptionsHelp();
 // "1,2,3" (commas, blanks or newlines between) or "@FILE". Throws RunUsageError for what isn't a list of ids, PlanError
 // for a file that can't be read.
 std::vector<int32_t> ParseTokens(const std::string& text);
+
+// The text of a prompt: a whole file, or standard input ("-"), of at most 1 GiB, as it is. Throws PlanError.
+std::string ReadPromptFile(const std::string& file);
+// The same without one line end at its end, if it has one.
+std::string WithoutLineEnd(std::string text);
 
 }  // namespace llmc

@@ -2,34 +2,21 @@
 #include "runtime/sampler.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <functional>
 #include <limits>
 #include <string>
 
 #include "runtime/math.h"
 #include "runtime/plan_error.h"
+#include "runtime/plan_finite.h"
 
 namespace llmc {
 namespace {
 
-bool Finite(float x) { return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
-
 void CheckFinite(std::span<const float> logits, uint32_t position) {
-  // Four at a time: a vocabulary is looked at once a token.
-  using Vector = uint32_t __attribute__((vector_size(16), aligned(4), may_alias));
-  Vector bad = {};
-  size_t i = 0;
-  for (; i + 4 <= logits.size(); i += 4) {
-    const Vector exponent = *reinterpret_cast<const Vector*>(&logits[i]) & 0x7f800000u;
-    bad |= reinterpret_cast<Vector>(exponent == 0x7f800000u);
-  }
-  bool any = (bad[0] | bad[1] | bad[2] | bad[3]) != 0;
-  for (; i < logits.size(); ++i) any |= !Finite(logits[i]);
-  if (!any) return;
-  const auto at = std::find_if_not(logits.begin(), logits.end(), Finite);
-  throw PlanError("position " + std::to_string(position) + ": the logit of id " + std::to_string(at - logits.begin()) +
-                  " is " + (*at != *at ? "NaN" : "infinite"));
+  const size_t at = FindNotFinite(logits);
+  if (at < logits.size()) throw PlanError(NotFiniteText(logits, at, position));
 }
 
 float Highest(std::span<const float> logits) {
@@ -72,15 +59,32 @@ uint64_t SamplerRandom::Next() {  // xoshiro256**
   return result;
 }
 
-Sampler::Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {
+std::string_view SamplerStageName(SamplerStage stage) {
+  static constexpr std::array<std::string_view, kSamplerStages> kNames = {
+      "bias",       "repetition",  "no-repeat-ngram", "bad-words", "min-new-tokens", "forced",
+      "suppressed", "temperature", "top-k",           "top-p",     "min-p",          "typical"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+Sampler::Sampler(const SamplerOptions& options, std::span<const int32_t> prompt)
+    : options_(options), random_(options.seed), ids_(prompt.begin(), prompt.end()), prompt_(prompt.size()) {
   // Comparisons that NaN fails.
   if (!(options.temperature >= 0 && options.temperature <= 1e6))
     throw PlanError("temperature " + std::to_string(options.temperature) + " isn't in 0..1000000");
   if (options.top_k < 0) throw PlanError("top_k " + std::to_string(options.top_k) + " is negative");
-  if (!(options.top_p >= 0 && options.top_p <= 1))
-    throw PlanError("top_p " + std::to_string(options.top_p) + " isn't in 0..1");
-  if (!(options.min_p >= 0 && options.min_p <= 1))
-    throw PlanError("min_p " + std::to_string(options.min_p) + " isn't in 0..1");
+  const auto unit = [](const char* name, double value) {
+    if (!(value >= 0 && value <= 1))
+      throw PlanError(std::string(name) + " " + std::to_string(value) + " isn't in 0..1");
+  };
+  unit("top_p", options.top_p);
+  unit("min_p", options.min_p);
+  unit("typical_p", options.typical_p);
+  const float penalty = options.rules.repetition_penalty;
+  if (!(penalty > 0 && penalty <= 1e6f))
+    throw PlanError("repetition_penalty " + std::to_string(penalty) + " isn't above 0 and at most 1000000");
+  const LogitRules& r = options.rules;
+  idle_ = r.bias.empty() && penalty == 1 && r.no_repeat_ngram == 0 && r.bad_words.empty() && r.min_new_tokens == 0 &&
+          r.forced_last.empty() && r.suppress.empty() && r.begin_suppress.empty();
 }
 
 int32_t Argmax(std::span<const float> logits, uint32_t position) {
@@ -88,42 +92,96 @@ int32_t Argmax(std::span<const float> logits, uint32_t position) {
   return static_cast<int32_t>(std::find(logits.begin(), logits.end(), Highest(logits)) - logits.begin());
 }
 
-int32_t Sampler::Next(std::span<const float> logits, uint32_t position) {
-  if (options_.temperature == 0) return Argmax(logits, position);
-  CheckFinite(logits, position);
-  const float highest = Highest(logits);
-  float lowest_kept = std::numeric_limits<float>::lowest();
-  if (options_.top_k > 0 && static_cast<size_t>(options_.top_k) < logits.size()) {
-    scratch_.assign(logits.begin(), logits.end());
-    const auto kth = scratch_.begin() + (options_.top_k - 1);
-    std::nth_element(scratch_.begin(), kth, scratch_.end(), std::greater<>());
-    lowest_kept = *kth;
+bool Sampler::ChangeLogits(SamplerStage stage) {
+  const LogitRules& rules = options_.rules;
+  const LogitHistory history{ids_, prompt_};
+  switch (stage) {
+    case SamplerStage::Bias: ApplyBias(rules, scores_); return true;
+    case SamplerStage::Repetition: ApplyRepetitionPenalty(rules, history, scores_); return true;
+    case SamplerStage::NoRepeatNgram: ApplyNoRepeatNgram(rules, history, scores_); return true;
+    case SamplerStage::BadWords: ApplyBadWords(rules, history, scores_); return true;
+    case SamplerStage::MinNewTokens: ApplyMinNewTokens(rules, history, scores_); return true;
+    case SamplerStage::Forced: ApplyForcedLast(rules, history, scores_); return true;
+    case SamplerStage::Suppressed: ApplySuppressed(rules, history, scores_); return true;
+    default: return false;
   }
-  candidates_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] < lowest_kept) continue;
-    // The highest is subtracted first, so that no temperature overflows.
-    candidates_.push_back(
-        {static_cast<int32_t>(i), ExpOfNegative((static_cast<double>(logits[i]) - highest) / options_.temperature)});
-  }
-  if (options_.top_p < 1) KeepTopP();
-  if (options_.min_p > 0) std::erase_if(candidates_, [this](const Candidate& c) { return c.weight < options_.min_p; });
+}
 
-  double sum = 0;
-  for (const Candidate& c : candidates_) sum += c.weight;
-  const double target = random_.NextUnit() * sum;
-  double reached = 0;
-  int32_t last = 0;
-  for (const Candidate& c : candidates_) {
-    if (c.weight == 0) continue;
-    reached += c.weight;
-    last = c.id;
-    if (reached > target) break;
+void Sampler::Choose(SamplerStage stage) {
+  switch (stage) {
+    case SamplerStage::Temperature:
+      for (Candidate& c : candidates_) c.x /= options_.temperature;
+      weighed_ = false;
+      return;
+    case SamplerStage::TopK: return KeepTopK();
+    case SamplerStage::TopP:
+      if (options_.top_p < 1) KeepTopP();
+      return;
+    case SamplerStage::MinP:
+      if (options_.min_p > 0) {
+        Weigh();
+        std::erase_if(candidates_, [this](const Candidate& c) { return c.weight < options_.min_p; });
+      }
+      return;
+    case SamplerStage::Typical:
+      if (options_.typical_p < 1) KeepTypical();
+      return;
+    default: return;
   }
-  return last;  // the last with a weight when rounding kept `reached` at the target
+}
+
+int32_t Sampler::Next(std::span<const float> logits, uint32_t position) {
+  if (options_.temperature == 0 && idle_) return Argmax(logits, position);
+  CheckFinite(logits, position);
+  scores_.assign(logits.begin(), logits.end());
+  for (const SamplerStage stage : options_.order) ChangeLogits(stage);
+  const float highest = Highest(scores_);
+  if (highest == -std::numeric_limits<float>::infinity())
+    throw PlanError("position " + std::to_string(position) +
+                    ": every id is excluded (suppressed, bad or repeated ones)");
+  int32_t id = 0;
+  if (options_.temperature == 0) {
+    id = static_cast<int32_t>(std::find(scores_.begin(), scores_.end(), highest) - scores_.begin());
+  } else {
+    candidates_.clear();
+    for (size_t i = 0; i < scores_.size(); ++i) {
+      // The highest is subtracted first, so that no temperature overflows.
+      const double x = static_cast<double>(scores_[i]) - static_cast<double>(highest);
+      if (x > -std::numeric_limits<double>::infinity()) candidates_.push_back({static_cast<int32_t>(i), x, 0});
+    }
+    weighed_ = false;
+    for (const SamplerStage stage : options_.order) Choose(stage);
+    id = Draw();
+  }
+  ids_.push_back(id);
+  return id;
+}
+
+std::vector<int32_t> Sampler::Kept() const {
+  std::vector<int32_t> ids;
+  for (const Candidate& c : candidates_) ids.push_back(c.id);
+  return ids;
+}
+
+void Sampler::KeepTopK() {
+  if (options_.top_k <= 0 || static_cast<size_t>(options_.top_k) >= candidates_.size()) return;
+  std::vector<double> order;
+  order.reserve(candidates_.size());
+  for (const Candidate& c : candidates_) order.push_back(c.x);
+  const auto kth = order.begin() + (options_.top_k - 1);
+  std::nth_element(order.begin(), kth, order.end(), std::greater<>());
+  std::erase_if(candidates_, [lowest = *kth](const Candidate& c) { return c.x < lowest; });
+}
+
+// Exponentials cost most: they are taken when a stage wants them, of what is left by then.
+void Sampler::Weigh() {
+  if (weighed_) return;
+  for (Candidate& c : candidates_) c.weight = ExpOfNegative(c.x);
+  weighed_ = true;
 }
 
 void Sampler::KeepTopP() {
+  Weigh();
   double sum = 0;
   for (const Candidate& c : candidates_) sum += c.weight;
   // A heap, since few of many are taken: highest weight first, the lower id among equals.
@@ -140,6 +198,49 @@ void Sampler::KeepTopP() {
   } while (end != candidates_.begin() && before < options_.top_p * sum);
   candidates_.erase(candidates_.begin(), end);
   std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+}
+
+void Sampler::KeepTypical() {
+  Weigh();
+  double sum = 0, mean = 0;  // mean: of -log p
+  for (const Candidate& c : candidates_) sum += c.weight;
+  const double log_sum = NaturalLog(sum);
+  for (const Candidate& c : candidates_) mean += c.weight / sum * (log_sum - c.x);
+  struct Distance {
+    double far, weight;
+  };
+  std::vector<Distance> order;
+  order.reserve(candidates_.size());
+  const auto far = [&](const Candidate& c) {
+    const double d = log_sum - c.x - mean;
+    return d < 0 ? -d : d;
+  };
+  for (const Candidate& c : candidates_) order.push_back({far(c), c.weight});
+  std::stable_sort(order.begin(), order.end(), [](const Distance& a, const Distance& b) { return a.far < b.far; });
+  double reached = 0, farthest = order.back().far;
+  for (const Distance& d : order) {
+    reached += d.weight;
+    if (reached < options_.typical_p * sum) continue;
+    farthest = d.far;
+    break;
+  }
+  std::erase_if(candidates_, [&](const Candidate& c) { return far(c) > farthest; });
+}
+
+int32_t Sampler::Draw() {
+  Weigh();
+  double sum = 0;
+  for (const Candidate& c : candidates_) sum += c.weight;
+  const double target = random_.NextUnit() * sum;
+  double reached = 0;
+  int32_t last = 0;
+  for (const Candidate& c : candidates_) {
+    if (c.weight == 0) continue;
+    reached += c.weight;
+    last = c.id;
+    if (reached > target) break;
+  }
+  return last;  // the last with a weight when rounding kept `reached` at the target
 }
 
 double NegativeLogLikelihood(std::span<const float> logits, int32_t id) {

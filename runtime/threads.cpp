@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/cpu_quota.h"
 #include "runtime/plan_error.h"
 
 #if defined(__x86_64__)
@@ -81,14 +82,6 @@ std::string FirstLine(const std::string& path) {
     std::fclose(file);
   }
   return line;
-}
-
-// cgroup v2's limit in cores, rounded up; 0: none.
-uint32_t QuotaCores() {
-  const std::string line = FirstLine("/sys/fs/cgroup/cpu.max");
-  unsigned long long quota = 0, period = 0;
-  if (std::sscanf(line.c_str(), "%llu %llu", &quota, &period) != 2 || period == 0) return 0;
-  return static_cast<uint32_t>(std::min<unsigned long long>((quota + period - 1) / period, 1u << 20));
 }
 
 }  // namespace

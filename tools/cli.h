@@ -25,6 +25,7 @@ struct CompileFlags {
   bool remarks = false, check = false, time_passes = false;
   std::string from;
   bool no_selftest = false;
+  bool standalone = false;
   int jobs = 0;  // 0: the CPUs this process may use
   // Which options were given on the command line, for contradictions with --from.
   bool context_given = false, chunk_given = false, kv_type_given = false, activations_given = false,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ir/text.h"
+#include "runtime/plan_io.h"
 #include "tools/note.h"
 #include "tools/plan_request.h"
 #include "tools/text_file.h"
@@ -61,16 +62,31 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   request.targets = scheduled.targets;
   request.jobs = Jobs(flags);
   request.self_test = !flags.no_selftest;
+  request.allow_nonfinite = flags.model.allow_nonfinite;
   request.build_id = FrontendBuildId();
   request.import_ir = scheduled.import_text;
   request.final_ir = Print(model.module);
   request.tokenizer = model.tokenizer;
   request.chat_template = model.chat_template;
+  request.chat = model.chat;
   request.generation = model.generation;
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
   const bool show = isatty(STDERR_FILENO) != 0;
   if (show || flags.time_passes) request.progress = Stages(show, flags.time_passes);
   return request;
+}
+
+// The loader without libraries that this llmc was built or installed with.
+static std::string ReadLoader() {
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+  for (const char* place : {"llmc-run-static", "../libexec/llmc/llmc-run-static"}) {
+    const std::filesystem::path path = folder / place;
+    if (std::filesystem::is_regular_file(path, none)) return ReadWholeFile(path.string());
+  }
+  Fail(DiagKind::FileError, {(folder / "llmc-run-static").string(), ""},
+       "--standalone puts this program in front of the plan, and it isn't there (it is built where static libraries "
+       "are)");
 }
 
 int CommandCompile(const CompileFlags& flags) {
@@ -89,7 +105,8 @@ int CommandCompile(const CompileFlags& flags) {
   }
   if (flags.model.no_weights)
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
-  const PlanRequest request = RequestOf(flags, scheduled);
+  PlanRequest request = RequestOf(flags, scheduled);
+  if (flags.standalone) request.loader = ReadLoader();
   const uint64_t size = WritePlan(request, flags.output);
   Note(fmt::format("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size));
   return 0;

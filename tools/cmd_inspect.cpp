@@ -118,6 +118,12 @@ void PrintSummary(const PlanFile& plan) {
   }
   if (!m.kernels.empty()) fmt::print("kernels      {}\n", m.kernels);
   fmt::print("stop ids     {}\n", fmt::join(m.generation.stop_ids, ","));
+  const std::string rules = RulesText(m.generation.rules);
+  for (size_t begin = 0; begin < rules.size();) {
+    const size_t end = rules.find('\n', begin);
+    fmt::print("generation   {}\n", rules.substr(begin, end - begin));
+    begin = end + 1;
+  }
   std::string self_test = m.self_test.ids.empty() ? "none" : fmt::format("{} ids", m.self_test.ids.size());
   if (const auto& approximate = m.self_test.approximate)
     self_test += fmt::format(", NMSE at most {} at {} logits", approximate->bound, approximate->at.size());

@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "tools/cli.h"
 #include "tools/pass_context.h"
+#include "tools/remarks.h"
 #include "tools/text_file.h"
 
 namespace llmc {
@@ -28,8 +29,10 @@ int CommandOpt(const OptFlags& flags) {
     begin = end + 1;
   }
   PassContext context = ContextFor("llvm");
-  if (flags.remarks) context.remark = PrintDiag;
+  Remarks remarks(PrintDiag);
+  if (flags.remarks) context.remark = [&](const Diag& diag) { remarks.Add(diag); };
   if (!pipeline.passes.empty()) RunPipeline(module, context, pipeline);
+  remarks.Flush();
   WriteText(flags.output, Print(module, {.flat = flags.flat}));
   return 0;
 }

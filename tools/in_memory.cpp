@@ -35,6 +35,7 @@ Executable CompileInMemory(ScheduledModel scheduled, const CompileFlags& flags, 
   executable.weights = memory->plan->weights();
   executable.weights_size = memory->plan->weights_size();
   executable.tokenizer = memory->scheduled.model.tokenizer;
+  executable.chat = memory->scheduled.model.chat;
   if (memory->scheduled.backend == "reference") {
     memory->interpreter = std::make_unique<Interpreter>(
         memory->scheduled.model.module, *memory->scheduled.model.weights,

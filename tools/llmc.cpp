@@ -41,6 +41,7 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_option("--weights", model.weights, "weights elsewhere than beside the description, or random:SEED")
       ->type_name("PATH|random:SEED");
   app.add_flag("--no-weights", model.no_weights, "no weights: for inspection only");
+  app.add_flag("--no-chat-template", model.no_chat_template, "leave chat templates out; chat with the plan is refused");
   app.add_flag("--no-tokenizer", model.no_tokenizer, "leave the tokenizer out; text commands on the plan are refused");
   app.add_option("--context", model.context,
                  "positions to reserve cache for (default: the smaller of the model's maximum and 8192)")
@@ -55,6 +56,8 @@ void AddModelOptions(CLI::App& app, ModelOptions& model, bool required = true) {
   app.add_option("--activations", model.activations,
                  "inputs of matrices (default: q8 for block types, f32 for float weights)")
       ->check(CLI::IsMember(OptionValues("activations")));
+  app.add_flag("--allow-nonfinite", model.allow_nonfinite,
+               "take weights that are NaN or infinite (no self-test where the logits aren't finite)");
   AddList(app, "--allow-unknown", model.allow_unknown, "pass over this unknown key of the config")->type_name("KEY");
 }
 
@@ -148,6 +151,8 @@ int Dispatch(int argc, char** argv) {
   CompileFlags compile;
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model to a plan");
   AddCompileOptions(*compile_app, compile);
+  compile_app->add_flag("--standalone", compile.standalone,
+                        "a program that holds the plan and its loader, and needs no library");
   compile_app->add_option("-o", compile.output, "the plan (with --stop-after: the IR)")->type_name("OUT.plan");
 
   OptFlags opt;

@@ -16,6 +16,7 @@
 #include "passes/resume.h"
 #include "tools/note.h"
 #include "tools/pass_context.h"
+#include "tools/remarks.h"
 #include "tools/text_file.h"
 
 namespace llmc {
@@ -116,6 +117,44 @@ void CheckFrom(const Module& module, const Module& imported, const CompileFlags&
   }
 }
 
+// Whether the module of --from is what the passes that have run on it make of the model as it was imported: then it
+// adds nothing to what the plan is made from.
+bool IsMadeFrom(const Module& from, Module imported) {
+  PipelineOptions pipeline;
+  if (const AttrValue* ran = from.options.Find("passes"))
+    for (const Dim& pass : std::get<std::vector<Dim>>(*ran)) pipeline.passes.push_back(ToText(pass));
+  const AttrValue* backend = from.options.Find("backend");
+  const auto* name = backend == nullptr ? nullptr : std::get_if<std::string>(backend);
+  PassContext context = ContextFor(name == nullptr ? "llvm" : *name, TargetsOf(from));
+  context.choose = [&from](const Module&, const Func& func) {  // what auto chose may have been on another CPU
+    return BackendChoice{RunsOnOnednn(from, func), "as in the module"};
+  };
+  try {
+    if (!pipeline.passes.empty()) RunPipeline(imported, context, pipeline);
+  } catch (const InputError&) {
+    return false;
+  }
+  return Print(imported) == Print(from);
+}
+
+// What made a plan is what it says: a module that is not the model's is an input of its own, and the description that
+// it contradicts is named as such.
+void NoteInputs(const Module& from, const CompileFlags& flags, Model& model) {
+  if (IsMadeFrom(from, model.module)) return;
+  std::string path = flags.model.model;
+  for (InputHash& input : model.inputs) {
+    if (input.role != "config") continue;
+    input.role = "config-contradicted-by-ir";
+    path = input.path;
+  }
+  PrintDiag({Severity::Warning,
+             DiagKind::BadAttribute,
+             {flags.from, ""},
+             fmt::format("the module isn't what import and passes make of {}: the plan computes by the module", path),
+             {}});
+  model.inputs.push_back({"ir", flags.from});
+}
+
 // The backend that the passes choose for: the command line's, or the one of the module of --from, where they may have
 // chosen already.
 std::string BackendOf(const Module& module, const CompileFlags& flags) {
@@ -167,7 +206,10 @@ ScheduledModel ScheduleModel(const CompileFlags& given) {
     Note(fmt::format("{:<24} {:8.3f} ms\n", "import",
                      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()));
   Module& module = scheduled.model.module;
-  if (!flags.from.empty()) CheckFrom(from, module, flags, given);
+  if (!flags.from.empty()) {
+    CheckFrom(from, module, flags, given);
+    NoteInputs(from, flags, scheduled.model);
+  }
   if (!flags.from.empty() && from.options.Ident("after") == "import") module = from;
   scheduled.import_text = Print(module);
   if (!flags.from.empty()) module = std::move(from);
@@ -202,16 +244,18 @@ ScheduledModel ScheduleModel(const CompileFlags& given) {
   pipeline.before = [&](const PassInfo& pass, const Module& now) {
     if (Wants(flags.print_before, pass.name)) PrintIr(fmt::format("before {}", pass.name), now, true);
   };
+  Remarks remarks(PrintDiag);
   pipeline.after = [&](const PassInfo& pass, const Module& now, bool changed, double seconds) {
     if (flags.time_passes)
       Note(fmt::format("{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)"));
     if (Wants(flags.print_after, pass.name)) PrintIr(fmt::format("after {}", pass.name), now, changed);
     if (dump) dump->Write(std::string(pass.name), now, changed);
+    remarks.Flush();
     if (check) check->After(pass, now);
   };
   const bool stands = flags.stop_after == module.options.Ident("after");  // nothing is left to do
   PassContext context = ContextFor(scheduled.backend, scheduled.targets);
-  if (flags.remarks) context.remark = PrintDiag;
+  if (flags.remarks) context.remark = [&](const Diag& diag) { remarks.Add(diag); };
   if (!stands && !pipeline.passes.empty()) RunPipeline(module, context, pipeline);
   scheduled.stopped = !flags.stop_after.empty();
   return scheduled;

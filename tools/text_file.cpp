@@ -22,9 +22,7 @@ bool IsPlanFile(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) return false;  // opening a pipe would wait for a writer
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  char magic[sizeof kPlanMagic];
-  return file && std::fread(magic, 1, sizeof magic, file.get()) == sizeof magic &&
-         std::memcmp(magic, kPlanMagic, sizeof magic) == 0;
+  return file && FindPlan(fileno(file.get()), std::filesystem::file_size(path, none)).has_value();
 }
 
 namespace {

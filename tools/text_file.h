@@ -11,7 +11,7 @@ std::string ReadText(const std::string& path);
 // A file appears whole or not at all; a device or pipe is written in place.
 void WriteText(const std::string& path, const std::string& text);
 
-// Whether a file starts with a plan's magic; everything else is a model.
+// Whether a file is a plan, or a program that holds one; everything else is a model.
 bool IsPlanFile(const std::string& path);
 
 void PrintDiag(const Diag& diag);  // to stderr

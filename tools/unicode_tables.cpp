@@ -15,34 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "tools/ucd.h"
+
 namespace {
 
-constexpr uint32_t kCodePoints = 0x110000;
+using namespace llmc::ucd;
 using Set = std::vector<bool>;
-
-std::string_view Trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
-
-std::vector<std::string_view> Split(std::string_view line, char separator) {
-  std::vector<std::string_view> fields;
-  for (size_t end; (end = line.find(separator)) != std::string_view::npos; line.remove_prefix(end + 1)) {
-    fields.push_back(Trim(line.substr(0, end)));
-  }
-  fields.push_back(Trim(line));
-  return fields;
-}
-
-uint32_t Hex(std::string_view s) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value, 16);
-  if (error != std::errc() || end != s.data() + s.size() || value >= kCodePoints) {
-    throw std::runtime_error("not a code point: \"" + std::string(s) + "\"");
-  }
-  return value;
-}
 
 std::vector<uint32_t> HexList(std::string_view s) {
   std::vector<uint32_t> out;
@@ -50,17 +28,6 @@ std::vector<uint32_t> HexList(std::string_view s) {
     if (!part.empty() && part[0] != '<') out.push_back(Hex(part));
   }
   return out;
-}
-
-// Calls each(fields) for the lines of a file, without comments.
-template <typename Each>
-void ForLines(const std::string& path, const Each& each) {
-  std::ifstream in(path);
-  if (!in) throw std::runtime_error(path + ": can't be read");
-  for (std::string line; std::getline(in, line);) {
-    const std::string_view text = Trim(std::string_view(line).substr(0, line.find('#')));
-    if (!text.empty()) each(Split(text, ';'));
-  }
 }
 
 // Property names compare without case, spaces, - and _.
@@ -173,14 +140,6 @@ Database Read(const std::string& dir) {
       d.lower[Hex(f[0])] = HexList(f[1]);
   });
   return d;
-}
-
-template <typename T>
-void PrintArray(std::ostream& out, const std::string& type, const std::string& name, const std::vector<T>& values) {
-  out << "const " << type << " " << name << "[] = {";
-  for (size_t i = 0; i < values.size(); ++i)
-    out << (i % 32 == 0 ? "\n" : "") << static_cast<uint64_t>(values[i]) << ",";
-  out << "\n};\n";
 }
 
 // Rows {key, first, count} into a pool.

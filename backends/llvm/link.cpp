@@ -1,13 +1,15 @@
 // LLD as a library, and what makes its output a blob that needs no loader.
+#include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include <lld/Common/Driver.h>
-#include <llvm/ADT/SmallString.h>
 #include <llvm/Object/ELF.h>
-#include <llvm/Support/FileSystem.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backends/llvm/codegen.h"
 #include "ir/diag.h"
@@ -32,27 +34,47 @@ T Get(llvm::Expected<T> value) {
   return std::move(*value);
 }
 
-// A private folder under TMPDIR, gone with its files at the end of the scope.
-class TemporaryFolder {
+// A file without a name, in memory, for LLD, which reads and writes files alone. It has a path while it is open.
+class MemoryFile {
  public:
-  TemporaryFolder() {
-    if (const std::error_code ec = llvm::sys::fs::createUniqueDirectory("llmc", path_)) {
-      Fail(DiagKind::FileError, {"TMPDIR", ""}, "cannot make a temporary folder: " + ec.message());
+  MemoryFile() : fd_(memfd_create("llmc", MFD_CLOEXEC)) {
+    if (fd_ < 0) Fail("make");
+  }
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+  void Write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t put = write(fd_, bytes.data(), bytes.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) Fail("write");
+      bytes.remove_prefix(static_cast<size_t>(put));
     }
   }
-  ~TemporaryFolder() { [[maybe_unused]] const std::error_code ec = llvm::sys::fs::remove_directories(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string File(const std::string& name) const { return path_.str().str() + "/" + name; }
-  // The folder's name is random: it has no place in a message.
-  std::string Without(std::string text) const {
-    const std::string prefix = path_.str().str() + "/";
-    for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix)) text.erase(at, prefix.size());
-    return text;
+  std::string Read() const {
+    struct stat info{};
+    if (fstat(fd_, &info) != 0) Fail("read");
+    std::string bytes(static_cast<size_t>(info.st_size), '\0');
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t got = pread(fd_, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) Fail("read");
+      at += static_cast<size_t>(got);
+    }
+    return bytes;
   }
 
  private:
-  llvm::SmallString<128> path_;
+  [[noreturn]] static void Fail(const char* what) {
+    llmc::Fail(DiagKind::FileError, {"linking", ""},
+               std::string("cannot ") + what + " a file in memory: " + std::strerror(errno));
+  }
+  int fd_;
 };
 
 std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::string> options) {
@@ -61,22 +83,15 @@ std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::stri
   static bool usable = true;
   const std::lock_guard lock(mutex);
   if (!usable) Broken("LLD crashed earlier in this process");
-  const TemporaryFolder folder;
   options.insert(options.begin(), "ld.lld");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    options.push_back(folder.File("llmc" + std::to_string(i) + ".o"));
-    std::error_code ec;
-    llvm::raw_fd_ostream stream(options.back(), ec);
-    if (!ec) {
-      stream << inputs[i];
-      stream.close();
-      ec = stream.error();
-      stream.clear_error();
-    }
-    if (ec) Fail(DiagKind::FileError, {"TMPDIR", ""}, "cannot write a temporary file: " + ec.message());
+  std::vector<MemoryFile> files;
+  files.reserve(inputs.size() + 1);
+  for (const std::string& input : inputs) {
+    files.emplace_back().Write(input);
+    options.push_back(files.back().path());
   }
-  const std::string output = folder.File("llmc.out");
-  options.insert(options.end(), {"-o", output});
+  const MemoryFile& output = files.emplace_back();
+  options.insert(options.end(), {"-o", output.path()});
   std::vector<const char*> args;
   args.reserve(options.size());
   for (const std::string& option : options) args.push_back(option.c_str());
@@ -84,11 +99,8 @@ std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::stri
   llvm::raw_string_ostream stream(messages);
   const lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
   usable = result.canRunAgain;
-  if (result.retCode != 0) Broken(folder.Without(messages));
-  auto buffer = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    Fail(DiagKind::FileError, {"TMPDIR", ""}, "cannot read a temporary file: " + buffer.getError().message());
-  return (*buffer)->getBuffer().str();
+  if (result.retCode != 0) Broken(messages);
+  return output.Read();
 }
 
 void CheckSection(const ElfFile& file, const ElfFile::Elf_Shdr& section) {

@@ -1,4 +1,5 @@
 """llmc compile: reproducible plans, IR in and out at every stage, and errors that leave nothing behind."""
+import hashlib
 import os
 import re
 import shutil
@@ -72,6 +73,25 @@ class Reproducible(CliTest):
             ir.write_text("module @m {" + after + "context = 4}\n")
             self.fails(1, LLMC, "compile", MODEL, "--from", ir, "-o", self.folder / "x.plan", says=["import.ir:1", "after"])
 
+    def test_I02_provenance_is_what_made_the_plan(self):
+        ir, model = self.folder / "import.ir", self.folder / "model"
+        shutil.copytree(MODEL, model)
+        self.ok(LLMC, "compile", model, "--stop-after", "fuse-qkv", "-o", ir)
+        direct = self.compile(model)
+        result = self.ok(LLMC, "compile", model, "--from", ir, "-o", self.folder / "from.plan")
+        self.assertNotIn("warning", result.stderr)
+        self.assertEqual((self.folder / "from.plan").read_bytes(), direct.read_bytes())
+        config = (model / "config.json").read_text()
+        self.assertIn('"rms_norm_eps": 1e-05', config)
+        (model / "config.json").write_text(config.replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 1e-04'))
+        result = self.ok(LLMC, "compile", model, "--from", ir, "-o", self.folder / "from.plan")
+        for word in ("warning", "import.ir", "config.json"):
+            self.assertIn(word, result.stderr)
+        shown = self.ok(LLMC, "inspect", self.folder / "from.plan").stdout
+        for role, path in (("ir", ir), ("config-contradicted-by-ir", model / "config.json")):
+            self.assertIn(f"\ninput        {role} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n", shown)
+        self.assertNotIn("input        config sha256", shown)
+
     def test_from_needs_the_model_of_its_ir(self):
         out, ir = self.folder / "x.plan", self.folder / "import.ir"
         self.ok(LLMC, "compile", MODEL, "--stop-after", "import", "-o", ir)
@@ -119,7 +139,7 @@ class Printing(CliTest):
     def test_remarks_say_what_did_not_fire_and_why(self):
         """Biased and unbiased or differently stored siblings fuse as far as they can; each remark names its pass and the op."""
         fired = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks").stderr
-        self.assertIn("remark: fuse-qkv: 3 linears from $b0.wq on are one [PassRemark]", fired)
+        self.assertIn("remark: fuse-qkv: 3 linears from $b{i}.wq on are one, i = 0..2 [PassRemark]", fired)
         none = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--activations", "bf16").stderr
         self.assertIn("remark: quantize-activations: @decode: 0 values to bf16 [PassRemark]", none)
         self.assertRegex(none, r"remark: quantize-activations: @decode: \d+ products keep f32 inputs, their weights aren't bf16 ")

@@ -18,6 +18,8 @@ TINY = SOURCE / "tests" / "data" / "tiny-qwen3"
 
 def run(*arguments, **options):
     """Runs a program; the result has returncode, stdout and stderr as text."""
+    if "input" not in options:  # where no prompt is given a pipe would be read
+        options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([str(a) for a in arguments], capture_output=True, text=True, errors="replace", timeout=300, **options)
 
 

@@ -15,6 +15,7 @@
 #include "ir/math.h"
 #include "tests/e2e/op_cases.h"
 #include "tests/support/from_memory.h"
+#include "tests/support/temp_dir.h"
 #include "tools/pass_context.h"
 
 namespace llmc {
@@ -214,6 +215,35 @@ TEST(NonFiniteNorm, RowsOfSquaresThatOverflow) {
     const std::vector<float> expected = AsRunAll(rows, tokens.size());
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_EQ(std::isfinite(got[i]), std::isfinite(expected[i])) << backend << i;
+  }
+}
+
+// A plan whose self-test gives no numbers isn't written, unless that is allowed: then it has no self-test.
+TEST(NonFiniteSelfTest, FailsTheCompile) {
+  const test::TempDir folder;
+  const std::unique_ptr<WeightSource> weights = RandomWeights(11);
+  const Planted planted(*weights, {Name("gain"), 0, 5, false}, [](float) { return NAN; });
+  const OpCase c = {"gain", "weight $gain : f32[64]\n", "%y = rms_norm %x, $gain {eps = 1e-05} : f32[S, 64]\n"};
+  for (const std::string& backend : CompiledBackends()) {
+    Module module = ImportOp(c);
+    RunPipeline(module, ContextFor(backend), {});
+    PlanRequest request;
+    request.module = &module;
+    request.weights = &planted;
+    request.backend = backend;
+    const std::string path = folder / (backend + ".plan");
+    try {
+      WritePlan(request, path);
+      ADD_FAILURE() << backend;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diag().kind, DiagKind::BadValue);
+      EXPECT_NE(std::string(error.what()).find("the logit of id 0 is NaN"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(folder.Count(), 0U);
+    request.allow_nonfinite = true;
+    WritePlan(request, path);
+    EXPECT_TRUE(PlanFile(path).manifest().self_test.ids.empty());
+    std::filesystem::remove(path);
   }
 }
 

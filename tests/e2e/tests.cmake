@@ -1,7 +1,8 @@
 # Tests of everything behind the front end together: passes, backends and runtime on tiny modules.
 if(LLMC_LLVM AND NOT LLMC_LOADER_ONLY AND TARGET llmc_passes AND TARGET llmc_backends)
-  add_executable(e2e_test tests/e2e/parity_test.cpp tests/e2e/by_row_test.cpp tests/e2e/tiny.cpp)
+  add_executable(e2e_test tests/e2e/parity_test.cpp tests/e2e/by_row_test.cpp tests/e2e/report_test.cpp tests/e2e/tiny.cpp)
   target_link_libraries(e2e_test PRIVATE llmc_frontend llmc_passes llmc_backends llmc_runtime GTest::gtest_main)
+  target_compile_definitions(e2e_test PRIVATE LLMC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME e2e COMMAND e2e_test)
 endif()
 # Each op by each backend that is built in.

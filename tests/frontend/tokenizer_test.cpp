@@ -169,17 +169,26 @@ TEST(HfTokenizer, RefusesBadVocabularies) {
   bad("merge 1 needs the token \"bc\"", [](Parts& p) { p.model["merges"] = R"(["a b", "b c"])"; });
   bad("two tokens with one space between", [](Parts& p) { p.model["merges"] = R"(["a b c"])"; });
   bad("a merge has two parts, found 3", [](Parts& p) { p.model["merges"] = R"([["a", "b", "c"]])"; });
-  bad("token \"b\" has the id -1", [](Parts& p) { p.model["vocab"] = R"({"a": 0, "b": -1})"; });
-  bad("token \"b\" has the id 4000000000", [](Parts& p) { p.model["vocab"] = R"({"a": 0, "b": 4000000000})"; });
-  bad("has the id 0, which another token has too", [](Parts& p) { p.model["vocab"] = R"({"a": 0, "b": 0})"; });
+  bad("token \"b\" has the id -1", [](Parts& p) {
+    p.model["vocab"] = R"({"a": 0, "b": -1})";
+    p.root["added_tokens"] = "[]";
+  });
+  bad("token \"b\" has the id 4000000000", [](Parts& p) {
+    p.model["vocab"] = R"({"a": 0, "b": 4000000000})";
+    p.root["added_tokens"] = "[]";
+  });
+  bad("has the id 0, which another token has too", [](Parts& p) {
+    p.model["vocab"] = R"({"a": 0, "b": 0})";
+    p.root["added_tokens"] = "[]";
+  });
   bad("unk_token \"?\" isn't in the vocabulary", [](Parts& p) { p.model["unk_token"] = "\"?\""; });
   bad("513 bytes, the limit is 512",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 4, "content": ")" + std::string(513, 'x') + "\"}]"; });
-  bad("added token \"b\" has the id 7, the vocabulary gives it 1",
+  bad("added token \"b\" has the id 7, but tokenizers gives it 1",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 7, "content": "b"}])"; });
-  bad("added token \"x\" has the id 1, which is \"b\"",
+  bad("added token \"x\" has the id 1, but tokenizers gives it 4",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 1, "content": "x"}])"; });
-  bad("added token \"y\" has the id 4, which is \"x\"",
+  bad("added token \"y\" has the id 4, but tokenizers gives it 5",
       [](Parts& p) { p.root["added_tokens"] = R"([{"id": 4, "content": "x"}, {"id": 4, "content": "y"}])"; });
   bad("the post-processor adds the id 5, the vocabulary has 5",
       [](Parts& p) { p.root["post_processor"] = R"({"type": "BertProcessing", "sep": ["x", 5], "cls": ["<s>", 4]})"; });

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <sstream>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "runtime/npy.h"
 #include "runtime/plan_hash.h"
 #include "runtime/sampler.h"
@@ -305,6 +308,9 @@ TEST(Run, BenchAndJson) {
 
 TEST(Run, WrongUseIsStatus2) {
   const HashModel model;
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);  // a pipe or a file would bring a prompt
+  dup2(null, STDIN_FILENO);
+  close(null);
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
       {{}, "no plan"},
       {{"a"}, "no prompt"},
@@ -323,7 +329,13 @@ TEST(Run, WrongUseIsStatus2) {
       {{"a", "-p", "x", "--top-p", "1.1"}, "--top-p: \"1.1\""},
       {{"a", "-p", "x", "--seed", "18446744073709551616"}, "--seed"},
       {{"a", "-p", "x", "--json=1"}, "--json takes no value"},
-      {{"a", "-p", "x", "--tokens", "1"}, "-p and --tokens exclude"},
+      {{"a", "-p", "x", "--tokens", "1"}, "-p, -f and --tokens exclude"},
+      {{"a", "-p", "x", "-p", "y"}, "-p is given twice"},
+      {{"a", "-f", "x", "--bench"}, "neither --tokens nor -f"},
+      {{"a", "--tokens", "1", "--stop", "x", "--print-tokens"}, "--print-tokens"},
+      {{"a", "-p", "x", "--logit-bias", "1"}, "ID=BIAS"},
+      {{"a", "-p", "x", "--sampler-order", "warm"}, "a stage of the sampler"},
+      {{model.path(), "--tokens", "1,,2", "--print-tokens"}, "byte 2: not a list of ids"},
       {{"a", "--bench", "--selftest"}, "exclude each other"},
       {{"a", "-p", "x", "--all-positions"}, "--all-positions needs --logits"},
       {{"a", "-p", "x", "--logits", "o", "-n", "3"}, "generates nothing"},

@@ -168,6 +168,33 @@ TEST(StepLists, AbortsAtABarrierAndGoesOn) {
   EXPECT_TRUE(SameBits(session.Decode(5), FakeLogits(std::vector<int32_t>{5})));
 }
 
+// Four sessions of two threads over one plan, each in a thread of its own that cancels the others now and then. Its steps
+// and barriers are built with the test, so a thread sanitizer sees all of it.
+TEST(StepLists, SessionsInThreadsCancelEachOther) {
+  const LibraryAt library(LLMC_FAKE_STEPS);
+  const FakeModel model;
+  const Executable executable = LoadPlan(model.path());
+  constexpr size_t kSessions = 4;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (size_t i = 0; i < kSessions; ++i)
+    sessions.push_back(std::make_unique<Session>(executable, SessionOptions{.threads = 2}));
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kSessions; ++t) {
+    threads.emplace_back([&, t] {
+      Session& session = *sessions[t];
+      for (size_t round = 0; round < 60; ++round) {
+        sessions[(t + round) % kSessions]->RequestAbort();
+        session.Reset();
+        const std::vector<int32_t> tokens = Tokens(5);
+        const std::string stopped =
+            ErrorOf([&] { EXPECT_TRUE(SameBits(session.Prefill(tokens), FakeLogits(tokens))); });
+        EXPECT_TRUE(stopped.empty() || stopped.starts_with("stopped on request")) << stopped;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(StepLists, AreForOneVersionOfTheKernels) {
   const LibraryAt library(LLMC_FAKE_STEPS);
   for (const char* kernels : {"other kernels", ""}) {

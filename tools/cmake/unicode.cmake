@@ -8,9 +8,11 @@ foreach(file ${unicode_files})
     message(FATAL_ERROR "${file} is missing: install Debian's package unicode-data or set LLMC_UNICODE_DIR")
   endif()
 endforeach()
-add_executable(unicode_tables tools/unicode_tables.cpp)
-target_link_libraries(unicode_tables PRIVATE llmc_flags)
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/unicode_tables_data.cpp
-  COMMAND unicode_tables ${LLMC_UNICODE_DIR} ${CMAKE_BINARY_DIR}/unicode_tables_data.cpp
-  DEPENDS unicode_tables ${unicode_files} VERBATIM)
-target_sources(llmc_frontend PRIVATE ${CMAKE_BINARY_DIR}/unicode_tables_data.cpp)
+foreach(program unicode_tables text_tables)
+  add_executable(${program} tools/${program}.cpp)
+  target_link_libraries(${program} PRIVATE llmc_flags)
+  add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${program}_data.cpp
+    COMMAND ${program} ${LLMC_UNICODE_DIR} ${CMAKE_BINARY_DIR}/${program}_data.cpp
+    DEPENDS ${program} ${unicode_files} VERBATIM)
+  target_sources(llmc_frontend PRIVATE ${CMAKE_BINARY_DIR}/${program}_data.cpp)
+endforeach()

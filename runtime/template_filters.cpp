@@ -1,0 +1,515 @@
+// Filters on single values. Those on sequences are in template_sequence_filters.cpp.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+#include "runtime/plan_unicode.h"
+#include "runtime/template_run.h"
+#include "runtime/template_text.h"
+
+namespace llmc {
+namespace {
+
+using V = ValueKind;
+
+bool Given(const Value& value) { return !value.Is(V::Missing) && !value.Is(V::None); }
+const Value& Subject(const Arguments& a) { return a.positional[0]; }
+
+// The same method of the value's text.
+template <std::string (*map)(const TextTables&, std::string_view)>
+Value Mapped(TemplateRun& run, const Arguments& a) {
+  run.Bind("filter", a, {}, 0, 1);
+  const Value text = SoftText(run, Subject(a));
+  run.Step(text.str().size() / 8);
+  return run.Str(map(run.tables(), text.str()), text.markup());
+}
+
+Value Title(TemplateRun& run, const Arguments& a) {
+  run.Bind("title", a, {}, 0, 1);
+  const Value text = SoftText(run, Subject(a));
+  std::string out, word;
+  bool separator = true;
+  const auto flush = [&] {
+    if (separator) {
+      out += word;
+    } else {
+      const size_t first = DecodeUtf8(word, 0).bytes;
+      out += UpperText(run.tables(), std::string_view(word).substr(0, first)) +
+             LowerText(run.tables(), std::string_view(word).substr(first));
+    }
+    word.clear();
+  };
+  for (size_t at = 0; at < text.str().size();) {
+    const CodePoint c = DecodeUtf8(text.str(), at);
+    const bool separates =
+        IsTextSpace(c.value) || c.value == '-' || c.value == '(' || c.value == '{' || c.value == '[' || c.value == '<';
+    if (separates != separator && !word.empty()) flush();
+    separator = separates;
+    word.append(text.str(), at, c.bytes);
+    at += c.bytes;
+  }
+  if (!word.empty()) flush();
+  return run.Str(std::move(out));
+}
+
+Value Trim(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("trim", a, {"chars"}, 0, 1);
+  const Value text = SoftText(run, Subject(a));
+  if (Given(p[0]) && !p[0].Is(V::Str)) run.TypeError("strip arg must be None or str");
+  return run.Str(std::string(StripText(text.str(), StripSide::Both, Given(p[0]) ? &p[0].str() : nullptr)),
+                 text.markup());
+}
+
+Value Replace(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("replace", a, {"old", "new", "count"}, 2, 1);
+  const std::string text = ToText(run, Subject(a));
+  run.Step(text.size() / 16);
+  try {
+    return run.Str(ReplaceText(text, ToText(run, p[0]), ToText(run, p[1]), Given(p[2]) ? AsIndex(run, p[2]) : -1,
+                               uint64_t{1} << 30));
+  } catch (const std::length_error&) {
+    run.CheckSize(UINT64_MAX);
+    throw;
+  }
+}
+
+Value Center(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("center", a, {"width"}, 0, 1);
+  const Value text = SoftText(run, Subject(a));
+  Arguments width;
+  width.positional.push_back(Given(p[0]) ? p[0] : Value::Int(80));
+  const char* name = nullptr;
+  return FindMethod(text, "center", name)(run, text, width);
+}
+
+Value String(TemplateRun& run, const Arguments& a) {
+  run.Bind("string", a, {}, 0, 1);
+  return SoftText(run, Subject(a));
+}
+Value Safe(TemplateRun& run, const Arguments& a) {
+  run.Bind("safe", a, {}, 0, 1);
+  return run.Str(ToText(run, Subject(a)), true);
+}
+Value Escape(TemplateRun& run, const Arguments& a) {
+  run.Bind("escape", a, {}, 0, 1);
+  return EscapedOf(run, Subject(a));
+}
+Value ForceEscape(TemplateRun& run, const Arguments& a) {
+  run.Bind("forceescape", a, {}, 0, 1);
+  return run.Str(EscapeHtml(ToText(run, Subject(a))), true);
+}
+
+Value Indent(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("indent", a, {"width", "first", "blank"}, 0, 1);
+  const Value& s = Subject(a);
+  if (s.Is(V::Undefined)) run.FailUndefined(s);
+  if (!s.Is(V::Str)) run.TypeError(std::string("unsupported operand type(s) for +=: '") + TypeName(s) + "' and 'str'");
+  std::string indention;
+  if (p[0].Is(V::Str)) {
+    indention = p[0].str();
+  } else {
+    const int64_t width = p[0].Is(V::Missing) ? 4 : AsIndex(run, p[0]);
+    run.CheckSize(width > 0 ? static_cast<uint64_t>(width) : 0);
+    indention.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
+  }
+  if (s.markup()) indention = EscapedOf(run, run.Str(indention, p[0].markup() || !p[0].Is(V::Str))).str();
+  const bool blank = Truth(p[2]);
+  std::string out = Truth(p[1]) ? indention : "";
+  size_t number = 0;
+  for (const std::string& line : SplitLines(s.str() + "\n", false)) {
+    if (number++ > 0) {
+      out += "\n";
+      if (blank || !line.empty()) out += indention;
+    }
+    out += line;
+    run.Step();
+    run.CheckSize(out.size());
+  }
+  return run.Str(std::move(out), s.markup());
+}
+
+Value Truncate(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("truncate", a, {"length", "killwords", "end", "leeway"}, 0, 1);
+  const Value& s = Subject(a);
+  const int64_t length = p[0].Is(V::Missing) ? 255 : AsIndex(run, p[0]);
+  const Value end = p[2].Is(V::Missing) ? run.Str("...") : p[2];
+  const int64_t leeway = Given(p[3]) ? AsIndex(run, p[3]) : 5;
+  if (!end.Is(V::Str) || !s.Is(V::Str)) run.TypeError(std::string("truncate() needs text, not ") + TypeName(s));
+  const int64_t end_size = TextLength(end);
+  if (length < end_size)
+    run.Fail("AssertionError", "expected length >= " + std::to_string(end_size) + ", got " + std::to_string(length));
+  if (leeway < 0) run.Fail("AssertionError", "expected leeway >= 0, got " + std::to_string(leeway));
+  const int64_t size = TextLength(s);
+  if (size - leeway <= length) return s;
+  std::string cut = SlicePoints(s.str(), 0, 1, std::min(length - end_size, size), size);
+  if (!Truth(p[1])) {
+    const size_t blank = cut.rfind(' ');
+    if (blank != std::string::npos) cut.resize(blank);
+  }
+  return BinaryOf(run, TemplateBinary::Add, run.Str(std::move(cut), s.markup()), end);
+}
+
+Value WordCount(TemplateRun& run, const Arguments& a) {
+  run.Bind("wordcount", a, {}, 0, 1);
+  const std::string text = ToText(run, Subject(a));
+  int64_t count = 0;
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    const bool word = c.value == '_' ||
+                      (run.tables().Properties(c.value) & (kTextAlpha | kTextDecimal | kTextDigit | kTextNumeric)) != 0;
+    count += word && !inside ? 1 : 0;
+    inside = word;
+    at += c.bytes;
+  }
+  return Value::Int(count);
+}
+
+// A text's number, as int(text, base) reads it; Missing: it is none.
+Value ParseInt(TemplateRun& run, std::string_view text, int64_t base) {
+  text = StripText(text, StripSide::Both, nullptr);
+  bool negative = false;
+  if (!text.empty() && (text[0] == '+' || text[0] == '-')) {
+    negative = text[0] == '-';
+    text.remove_prefix(1);
+  }
+  bool prefixed = false;
+  if (text.size() > 1 && text[0] == '0') {
+    const char letter = static_cast<char>(text[1] | 0x20);
+    const int64_t named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+    if (named != 0 && (base == 0 || base == named)) {
+      base = named;
+      prefixed = true;
+      text.remove_prefix(2);
+    }
+  }
+  const bool any_base = base == 0;
+  if (any_base) base = 10;
+  std::string digits;
+  bool underscore = !prefixed;  // one may not stand here
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    at += c.bytes;
+    if (c.value == '_') {
+      if (underscore) return {};
+      underscore = true;
+      continue;
+    }
+    underscore = false;
+    const int decimal = c.value < 0x80 ? -1 : run.tables().DecimalValue(c.value);
+    if (decimal >= 0)
+      digits.push_back(static_cast<char>('0' + decimal));
+    else if (c.value < 0x80)
+      digits.push_back(static_cast<char>(c.value));
+    else
+      return {};
+  }
+  if (underscore) return {};
+  if (any_base && digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos)
+    return {};
+  if (digits.size() > 4300) return {};
+  run.Step(digits.size() * digits.size() / 256);
+  BigInt value;
+  if (!BigInt::Parse(digits, static_cast<uint32_t>(base), value)) return {};
+  return run.Big(negative ? -value : value);
+}
+
+// float(text); Missing: it is none.
+Value ParseFloat(TemplateRun& run, std::string_view text) {
+  text = StripText(text, StripSide::Both, nullptr);
+  std::string plain;
+  char before = 0;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    at += c.bytes;
+    const int decimal = c.value < 0x80 ? -1 : run.tables().DecimalValue(c.value);
+    if (c.value >= 0x80 && decimal < 0) return {};
+    const char letter = decimal >= 0 ? static_cast<char>('0' + decimal) : static_cast<char>(c.value);
+    const bool digit = letter >= '0' && letter <= '9';
+    if ((letter == '_' && !(before >= '0' && before <= '9')) || (before == '_' && !digit)) return {};
+    if (letter != '_') plain.push_back(static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter | 0x20 : letter));
+    before = letter;
+  }
+  if (before == '_') return {};
+  const char* begin = plain.data();
+  const char* end = begin + plain.size();
+  bool negative = false;
+  if (begin != end && (*begin == '+' || *begin == '-')) negative = *begin++ == '-';
+  if (begin == end || *begin == '+' || *begin == '-') return {};
+  const std::string_view rest(begin, static_cast<size_t>(end - begin));
+  if (rest.find_first_of("(np") != std::string_view::npos && rest != "nan" && rest != "inf" && rest != "infinity")
+    return {};
+  double value = 0;
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (stop != end || error == std::errc::invalid_argument) return {};
+  if (error == std::errc::result_out_of_range) value = std::strtod(plain.c_str() + (begin - plain.data()), nullptr);
+  return Value::Float(negative ? -value : value);
+}
+
+Value WholeOf(TemplateRun& run, double value) { return run.Big(BigInt::FromDouble(value)); }
+
+Value Int(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("int", a, {"default", "base"}, 0, 1);
+  const Value& value = Subject(a);
+  const Value absent = p[0].Is(V::Missing) ? Value::Int(0) : p[0];
+  const int64_t base = p[1].Is(V::Missing) ? 10 : AsIndex(run, p[1]);
+  if (value.Is(V::Undefined)) run.FailUndefined(value);
+  if (value.IsInteger()) return Positive(run, value);
+  if (value.Is(V::Float)) {
+    if (std::isinf(value.number)) run.Fail("OverflowError", "cannot convert float infinity to integer");
+    return std::isnan(value.number) ? absent : WholeOf(run, value.number);
+  }
+  if (!value.Is(V::Str)) return absent;
+  if (base == 0 || (base >= 2 && base <= 36)) {
+    const Value parsed = ParseInt(run, value.str(), base);
+    if (!parsed.Is(V::Missing)) return parsed;
+  }
+  const Value number = ParseFloat(run, value.str());
+  return number.Is(V::Missing) || !std::isfinite(number.number) ? absent : WholeOf(run, number.number);
+}
+
+Value Float(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("float", a, {"default"}, 0, 1);
+  const Value& value = Subject(a);
+  if (value.Is(V::Undefined)) run.FailUndefined(value);
+  if (value.IsNumber()) return Value::Float(AsDouble(run, value));
+  const Value parsed = value.Is(V::Str) ? ParseFloat(run, value.str()) : Value();
+  return !parsed.Is(V::Missing) ? parsed : p[0].Is(V::Missing) ? Value::Float(0) : p[0];
+}
+
+Value Abs(TemplateRun& run, const Arguments& a) {
+  run.Bind("abs", a, {}, 0, 1);
+  const Value& value = Subject(a);
+  if (!value.IsNumber()) run.TypeError(std::string("bad operand type for abs(): '") + TypeName(value) + "'");
+  if (value.Is(V::Float)) return Value::Float(std::fabs(value.number));
+  return AsBig(value).negative() ? Negated(run, value) : Positive(run, value);
+}
+
+Value Round(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("round", a, {"precision", "method"}, 0, 1);
+  const Value& value = Subject(a);
+  const std::string method = p[1].Is(V::Missing) ? "common" : ToText(run, p[1]);
+  if (method != "common" && method != "ceil" && method != "floor")
+    run.Fail("FilterArgumentError", "method must be common, ceil or floor");
+  if (value.Is(V::Undefined) && method != "common") run.FailUndefined(value);
+  if (!value.IsNumber()) run.TypeError(std::string("type ") + TypeName(value) + " doesn't define __round__ method");
+  const int64_t precision = p[0].Is(V::Missing) ? 0 : std::clamp<int64_t>(AsIndex(run, p[0]), -400, 400);
+  if (method != "common") {
+    const Value scale = BinaryOf(run, TemplateBinary::Pow, Value::Int(10), Value::Int(precision));
+    const Value scaled = BinaryOf(run, TemplateBinary::Mul, value, scale);
+    if (scaled.Is(V::Float) && !std::isfinite(scaled.number))
+      run.Fail("OverflowError", "cannot convert float to integer");
+    const Value whole = scaled.Is(V::Float)
+                            ? WholeOf(run, method == "ceil" ? std::ceil(scaled.number) : std::floor(scaled.number))
+                            : scaled;
+    return BinaryOf(run, TemplateBinary::Div, whole, scale);
+  }
+  if (value.IsInteger()) {
+    if (precision >= 0) return Positive(run, value);
+    // To a multiple of a power of ten, halves to the even one.
+    const BigInt power = BigInt(10).Pow(static_cast<uint64_t>(-precision)), big = AsBig(value);
+    BigInt quotient, remainder;
+    big.DivMod(power, quotient, remainder);
+    const int order = (remainder * BigInt(2)).Compare(power);
+    BigInt half, odd;
+    quotient.DivMod(BigInt(2), half, odd);
+    if (order > 0 || (order == 0 && !odd.zero())) quotient = quotient + BigInt(1);
+    return run.Big(quotient * power);
+  }
+  const double d = value.number;
+  if (!std::isfinite(d) || precision > 323) return value;
+  if (precision >= 0) {
+    // printf rounds the exact value, halves to even, as Python does.
+    char buffer[800];
+    std::snprintf(buffer, sizeof(buffer), "%.*f", static_cast<int>(precision), d);
+    return Value::Float(std::strtod(buffer, nullptr));
+  }
+  Arguments whole;
+  whole.positional = {WholeOf(run, d), Value::Int(precision)};
+  if (d == std::floor(d)) return Value::Float(AsDouble(run, Round(run, whole)));
+  const double scale = std::pow(10.0, static_cast<double>(-precision));
+  return Value::Float(std::copysign(std::nearbyint(d / scale) * scale, d));
+}
+
+Value FileSize(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("filesizeformat", a, {"binary"}, 0, 1);
+  const Value& value = Subject(a);
+  if (value.Is(V::Undefined)) run.FailUndefined(value);
+  const Value number = value.IsNumber()   ? Value::Float(AsDouble(run, value))
+                       : value.Is(V::Str) ? ParseFloat(run, value.str())
+                                          : Value();
+  if (number.Is(V::Missing)) run.ValueError("could not convert to float: " + Repr(run, value));
+  const bool binary = Truth(p[0]);
+  const double base = binary ? 1024 : 1000, bytes = number.number;
+  if (bytes == 1) return run.Str("1 Byte");
+  if (bytes < base) return run.Str(WholeOf(run, bytes).Is(V::Int) ? ToText(run, WholeOf(run, bytes)) + " Bytes" : "");
+  double unit = base;
+  for (size_t i = 0;; ++i) {
+    unit *= base;
+    if (bytes < unit || i == 7) {
+      char buffer[400];
+      std::snprintf(buffer, sizeof(buffer), "%.1f %c%s", base * bytes / unit, (binary ? "KMGTPEZY" : "kMGTPEZY")[i],
+                    binary ? "iB" : "B");
+      return run.Str(buffer);
+    }
+  }
+}
+
+std::string Quoted(TemplateRun& run, const Value& value, bool query) {
+  std::string out;
+  char buffer[8];
+  for (const char c : ToText(run, value)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '.' || c == '-' || c == '~' || (c == '/' && !query);
+    std::snprintf(buffer, sizeof(buffer), "%%%02X", static_cast<unsigned>(static_cast<uint8_t>(c)));
+    out += plain ? std::string(1, c) : query && c == ' ' ? "+" : buffer;
+  }
+  return out;
+}
+Value UrlEncode(TemplateRun& run, const Arguments& a) {
+  run.Bind("urlencode", a, {}, 0, 1);
+  const Value& value = Subject(a);
+  if (value.Is(V::Str) || !IsIterable(value)) return run.Str(Quoted(run, value, false));
+  std::string out;
+  const std::vector<Value> pairs =
+      value.Is(V::Dict) ? DictItems(run, value.As<DictObject>(), ViewObject::Part::Items) : ListOf(run, value);
+  for (const Value& pair : pairs) {
+    const std::vector<Value> parts = ListOf(run, pair);
+    if (parts.size() != 2) run.ValueError("too many or not enough values to unpack (expected 2)");
+    out += (out.empty() ? "" : "&") + Quoted(run, parts[0], true) + "=" + Quoted(run, parts[1], true);
+  }
+  return run.Str(std::move(out));
+}
+
+Value XmlAttr(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("xmlattr", a, {"autospace"}, 0, 1);
+  const Value& dict = Subject(a);
+  if (dict.Is(V::Undefined)) run.FailUndefined(dict);
+  if (!dict.Is(V::Dict))
+    run.Fail("AttributeError", std::string("'") + TypeName(dict) + "' object has no attribute 'items'");
+  std::string out;
+  for (const auto& [key, value] : dict.As<DictObject>().items) {
+    if (value.Is(V::None) || value.Is(V::Undefined)) continue;
+    if (!key.Is(V::Str)) run.TypeError("expected string or bytes-like object");
+    if (key.str().find_first_of(" \t\n\r\f\v/>=") != std::string::npos)
+      run.ValueError("Invalid character in attribute name: " + Repr(run, key));
+    out += (out.empty() ? "" : " ") + EscapedOf(run, key).str() + "=\"" + EscapedOf(run, value).str() + "\"";
+  }
+  if (!out.empty() && (p[0].Is(V::Missing) || Truth(p[0]))) out = " " + out;
+  return run.Str(std::move(out));
+}
+
+Value Format(TemplateRun& run, const Arguments& a) {
+  if (a.positional.size() > 1 && !a.keywords.empty())
+    run.Fail("FilterArgumentError", "can't handle positional and keyword arguments at the same time");
+  const Value text = SoftText(run, Subject(a));
+  Value filled;
+  if (!a.keywords.empty()) {
+    DictObject* dict = run.NewDict();
+    for (const auto& [name, value] : a.keywords) dict->Set(run.Str(name), value);
+    filled = Value::Of(V::Dict, dict);
+  } else {
+    filled = run.Tuple({a.positional.begin() + 1, a.positional.end()});
+  }
+  return run.Str(FormatPercent(run, text, filled), text.markup());
+}
+
+Value Default(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("default", a, {"default_value", "boolean"}, 0, 1);
+  const Value& value = Subject(a);
+  if (!value.Is(V::Undefined) && !(Truth(p[1]) && !Truth(value))) return value;
+  return p[0].Is(V::Missing) ? run.Str("") : p[0];
+}
+
+Value Attr(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("attr", a, {"name"}, 1, 1);
+  if (!p[0].Is(V::Str)) run.TypeError("attribute name must be string");
+  const Value found = FindAttribute(run, Subject(a), p[0].str());
+  return found.Is(V::Missing)
+             ? run.Undefined(std::string("'") + TypeName(Subject(a)) + " object' has no attribute " + Repr(run, p[0]))
+             : found;
+}
+
+Value Json(TemplateRun& run, const Arguments& a) {
+  const std::vector<Value> p = run.Bind("tojson", a, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, 1);
+  JsonStyle style;
+  style.ascii = Truth(p[0]);
+  style.sort = Truth(p[3]);
+  if (Given(p[1])) {
+    style.indent = "";
+    if (p[1].Is(V::Str)) {
+      style.indent = p[1].str();
+    } else {
+      const int64_t width = AsIndex(run, p[1]);
+      run.CheckSize(width > 0 ? static_cast<uint64_t>(width) : 0);
+      style.indent->assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
+    }
+    style.item = ",";
+  }
+  if (Given(p[2])) {
+    const std::vector<Value> both = ListOf(run, p[2]);
+    if (both.size() != 2 || !both[0].Is(V::Str) || !both[1].Is(V::Str)) run.ValueError("separators must be two texts");
+    style.item = both[0].str();
+    style.key = both[1].str();
+  }
+  return run.Str(ToJson(run, Subject(a), style));
+}
+
+Value NotSupported(TemplateRun& run, const Arguments& /*a*/) { run.Fail("", "this filter of jinja2 is not supported"); }
+
+struct Entry {
+  const char* name;
+  NativeFunction function;
+};
+constexpr Entry kFilters[] = {
+    {"abs", Abs},
+    {"attr", Attr},
+    {"capitalize", Mapped<CapitalizedText>},
+    {"center", Center},
+    {"d", Default},
+    {"default", Default},
+    {"e", Escape},
+    {"escape", Escape},
+    {"filesizeformat", FileSize},
+    {"float", Float},
+    {"forceescape", ForceEscape},
+    {"format", Format},
+    {"indent", Indent},
+    {"int", Int},
+    {"lower", Mapped<LowerText>},
+    {"pprint", NotSupported},
+    {"random", NotSupported},
+    {"replace", Replace},
+    {"round", Round},
+    {"safe", Safe},
+    {"string", String},
+    {"striptags", NotSupported},
+    {"title", Title},
+    {"tojson", Json},
+    {"trim", Trim},
+    {"truncate", Truncate},
+    {"upper", Mapped<UpperText>},
+    {"urlencode", UrlEncode},
+    {"urlize", NotSupported},
+    {"wordcount", WordCount},
+    {"wordwrap", NotSupported},
+    {"xmlattr", XmlAttr},
+};
+
+}  // namespace
+
+NativeFunction FindFilter(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kFilters), std::end(kFilters), [&](const Entry& entry) { return name == entry.name; });
+  return found != std::end(kFilters) ? found->function : FindSequenceFilter(name);
+}
+
+Value TemplateRun::CallFilter(const std::string& name, const Arguments& arguments) {
+  const NativeFunction function = FindFilter(name);
+  if (function == nullptr) Fail("TemplateRuntimeError", "No filter named '" + name + "' found.");
+  return function(*this, arguments);
+}
+
+}  // namespace llmc

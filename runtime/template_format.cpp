@@ -1,0 +1,606 @@
+// "..." % x, "...".format(x), and the format specifications of the latter.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/plan_unicode.h"
+#include "runtime/template_run.h"
+#include "runtime/template_text.h"
+
+namespace llmc {
+namespace {
+
+constexpr int64_t kMostWidth = 1 << 20;
+
+// Digits of a finite or non-finite float under conversion e, f or g, without sign.
+std::string FloatDigits(double value, char conversion, int precision, bool alternate) {
+  value = std::fabs(value);
+  const bool upper = conversion == 'E' || conversion == 'F' || conversion == 'G';
+  if (std::isnan(value)) return upper ? "NAN" : "nan";
+  if (std::isinf(value)) return upper ? "INF" : "inf";
+  const std::string format = std::string("%") + (alternate ? "#" : "") + ".*" + conversion;
+  std::string text(static_cast<size_t>(precision) + 350, '\0');
+  const int size = std::snprintf(text.data(), text.size(), format.c_str(), precision, value);
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+// A number between its sign and its padding.
+struct NumberText {
+  bool negative = false;
+  std::string prefix, digits;
+};
+
+std::string Ascii(std::string_view text) {
+  std::string out;
+  char buffer[16];
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    at += c.bytes;
+    if (c.value < 0x80) {
+      out.push_back(static_cast<char>(c.value));
+      continue;
+    }
+    std::snprintf(buffer, sizeof(buffer),
+                  c.value < 0x100     ? "\\x%02x"
+                  : c.value < 0x10000 ? "\\u%04x"
+                                      : "\\U%08x",
+                  c.value);
+    out += buffer;
+  }
+  return out;
+}
+
+// The integral part of a number, for %d; TypeError for what is none.
+BigInt Whole(TemplateRun& run, const Value& value, char conversion, bool floats) {
+  if (value.IsInteger()) return AsBig(value);
+  if (floats && value.Is(ValueKind::Float)) {
+    if (!std::isfinite(value.number))
+      run.Fail(std::isnan(value.number) ? "ValueError" : "OverflowError", "cannot convert float to integer");
+    return BigInt::FromDouble(value.number);
+  }
+  run.TypeError(std::string("%") + conversion + " format: " + (floats ? "a real number" : "an integer") +
+                " is required, not " + TypeName(value));
+}
+
+class Percent {
+ public:
+  Percent(TemplateRun& run, const Value& format, const Value& arguments)
+      : run_(run), text_(format.str()), markup_(format.markup()), arguments_(arguments) {
+    mapping_ = arguments.Is(ValueKind::Dict) || arguments.Is(ValueKind::List) || arguments.Is(ValueKind::Range) ||
+               arguments.Is(ValueKind::Undefined);
+  }
+  std::string Format() {
+    std::string out;
+    while (at_ < text_.size()) {
+      const size_t percent = std::min(text_.find('%', at_), text_.size());
+      out.append(text_, at_, percent - at_);
+      at_ = percent;
+      if (at_ < text_.size()) {
+        ++at_;
+        out += One();
+        run_.Step();
+        run_.CheckSize(out.size());
+      }
+    }
+    if (!mapping_ && next_ < (arguments_.Is(ValueKind::Tuple) ? arguments_.items().size() : 1))
+      run_.TypeError("not all arguments converted during string formatting");
+    return out;
+  }
+
+ private:
+  char Take() {
+    if (at_ >= text_.size()) run_.ValueError("incomplete format");
+    return text_[at_++];
+  }
+  const Value& Argument() {
+    if (!arguments_.Is(ValueKind::Tuple)) {
+      if (next_++ > 0) run_.TypeError("not enough arguments for format string");
+      return arguments_;
+    }
+    if (next_ >= arguments_.items().size()) run_.TypeError("not enough arguments for format string");
+    return arguments_.items()[next_++];
+  }
+  int64_t Number(char& c, const char* what) {
+    if (c == '*') {
+      const Value& value = Argument();
+      if (!value.IsInteger()) run_.TypeError("* wants int");
+      c = Take();
+      return std::clamp(AsIndex(run_, value), -kMostWidth, kMostWidth);
+    }
+    int64_t number = 0;
+    for (; c >= '0' && c <= '9'; c = Take()) {
+      number = number * 10 + (c - '0');
+      if (number > kMostWidth) run_.ValueError(std::string(what) + " too big");
+    }
+    return number;
+  }
+  std::string Shown(const std::string& text) const { return markup_ ? EscapeHtml(text) : text; }
+
+  std::string One() {
+    const Value* keyed = nullptr;
+    Value found;
+    char c = Take();
+    if (c == '(') {
+      if (!arguments_.Is(ValueKind::Dict)) run_.TypeError("format requires a mapping");
+      std::string key;
+      for (int depth = 1; (c = Take()) != ')' || --depth > 0;) {
+        depth += c == '(' ? 1 : 0;
+        key.push_back(c);
+      }
+      const Value* value = arguments_.As<DictObject>().Find(key);
+      if (value == nullptr) run_.Fail("KeyError", Repr(run_, run_.Str(key)));
+      found = *value;
+      keyed = &found;
+      c = Take();
+    }
+    bool left = false, plus = false, blank = false, alternate = false, zero = false;
+    for (;; c = Take()) {
+      if (c == '-')
+        left = true;
+      else if (c == '+')
+        plus = true;
+      else if (c == ' ')
+        blank = true;
+      else if (c == '#')
+        alternate = true;
+      else if (c == '0')
+        zero = true;
+      else
+        break;
+    }
+    int64_t width = Number(c, "width"), precision = -1;
+    if (width < 0) {
+      left = true;
+      width = -width;
+    }
+    if (c == '.') {
+      c = Take();
+      precision = std::max<int64_t>(Number(c, "precision"), 0);
+    }
+    if (c == 'h' || c == 'l' || c == 'L') c = Take();
+    if (c == '%') return "%";
+    const Value value = keyed != nullptr ? *keyed : Argument();
+    NumberText number;
+    std::string body;
+    bool numeric = true;
+    switch (c) {
+      case 's':
+      case 'r':
+      case 'a':
+        body = c == 's' ? (markup_ ? EscapedOf(run_, value).str() : ToText(run_, value))
+                        : Shown(c == 'r' ? Repr(run_, value) : Ascii(Repr(run_, value)));
+        if (precision >= 0) body = SlicePoints(body, 0, 1, std::min(precision, CountPoints(body)), CountPoints(body));
+        numeric = false;
+        break;
+      case 'c':
+        numeric = false;
+        if (value.IsInteger()) {
+          const int64_t point = AsIndex(run_, value);
+          if (point < 0 || point > kMaxCodePoint || (point >= 0xD800 && point < 0xE000))
+            run_.Fail("OverflowError", "%c arg not in range(0x110000)");
+          AppendUtf8(body, static_cast<uint32_t>(point));
+        } else if (value.Is(ValueKind::Str) && TextLength(value) == 1) {
+          body = value.str();
+        } else {
+          run_.TypeError(std::string("%c requires int or char, not ") + TypeName(value));
+        }
+        break;
+      case 'd':
+      case 'i':
+      case 'u':
+      case 'o':
+      case 'x':
+      case 'X': {
+        const bool decimal = c == 'd' || c == 'i' || c == 'u';
+        const BigInt whole = Whole(run_, value, c, decimal);
+        number.negative = whole.negative();
+        number.digits = (whole.negative() ? -whole : whole).ToString(decimal ? 10 : c == 'o' ? 8 : 16);
+        if (number.digits.size() > 4300)
+          run_.ValueError("Exceeds the limit (4300 digits) for integer string conversion");
+        if (precision > static_cast<int64_t>(number.digits.size()))
+          number.digits.insert(0, static_cast<size_t>(precision) - number.digits.size(), '0');
+        if (alternate && !decimal) number.prefix = c == 'o' ? "0o" : c == 'x' ? "0x" : "0X";
+        if (c == 'X') std::transform(number.digits.begin(), number.digits.end(), number.digits.begin(), ::toupper);
+        break;
+      }
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G': {
+        if (!value.IsNumber()) run_.TypeError(std::string("must be real number, not ") + TypeName(value));
+        const double d = AsDouble(run_, value);
+        number.negative = std::signbit(d) && !std::isnan(d);
+        number.digits = FloatDigits(d, c, precision < 0 ? 6 : static_cast<int>(precision), alternate);
+        break;
+      }
+      default: run_.ValueError(std::string("unsupported format character '") + c + "'");
+    }
+    if (numeric) {
+      const std::string sign = number.negative ? "-" : plus ? "+" : blank ? " " : "";
+      const int64_t used = static_cast<int64_t>(sign.size() + number.prefix.size() + number.digits.size());
+      if (zero && !left && width > used) number.digits.insert(0, static_cast<size_t>(width - used), '0');
+      body = sign + number.prefix + number.digits;
+    }
+    const int64_t missing = width - CountPoints(body);
+    if (missing > 0) body.insert(left ? body.size() : 0, static_cast<size_t>(missing), ' ');
+    return body;
+  }
+
+  TemplateRun& run_;
+  const std::string& text_;
+  bool markup_;
+  const Value& arguments_;
+  bool mapping_;
+  size_t at_ = 0, next_ = 0;
+};
+
+// [[fill]align][sign][#][0][width][grouping][.precision][type]
+struct Spec {
+  std::string fill = " ";
+  char align = 0, sign = '-', grouping = 0, type = 0;
+  bool alternate = false, zero = false;
+  int64_t width = 0, precision = -1;
+};
+
+Spec ParseSpec(TemplateRun& run, std::string_view text) {
+  Spec spec;
+  const auto is_align = [](char c) { return c == '<' || c == '>' || c == '=' || c == '^'; };
+  const size_t first = text.empty() ? 0 : DecodeUtf8(text, 0).bytes;
+  bool filled = false;
+  if (first > 0 && first < text.size() && is_align(text[first])) {
+    spec.fill = text.substr(0, first);
+    spec.align = text[first];
+    text.remove_prefix(first + 1);
+    filled = true;
+  } else if (first == 1 && is_align(text[0])) {
+    spec.align = text[0];
+    text.remove_prefix(1);
+  }
+  const auto take = [&](char c) {
+    if (text.empty() || text[0] != c) return false;
+    text.remove_prefix(1);
+    return true;
+  };
+  for (const char c : {'+', '-', ' '}) {
+    if (take(c)) {
+      spec.sign = c;
+      break;
+    }
+  }
+  if (take('z')) run.Fail("", "format option z is not supported");
+  spec.alternate = take('#');
+  if (!filled && take('0')) {
+    spec.fill = "0";
+    spec.zero = true;
+    if (spec.align == 0) spec.align = '=';
+  } else {
+    take('0');
+  }
+  const auto number = [&](int64_t absent) {
+    int64_t value = absent;
+    for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1)) {
+      value = std::max<int64_t>(value, 0) * 10 + (text[0] - '0');
+      if (value > kMostWidth) run.ValueError("Too many decimal digits in format string");
+    }
+    return value;
+  };
+  spec.width = number(0);
+  for (const char c : {',', '_'}) {
+    if (take(c)) spec.grouping = c;
+  }
+  if (take('.')) {
+    spec.precision = number(-1);
+    if (spec.precision < 0) run.ValueError("Format specifier missing precision");
+  }
+  if (text.size() > 1) run.ValueError("Invalid format specifier");
+  if (!text.empty()) spec.type = text[0];
+  return spec;
+}
+
+std::string Aligned(const Spec& spec, const std::string& sign, const std::string& body, char absent) {
+  const int64_t missing = spec.width - CountPoints(body) - static_cast<int64_t>(sign.size());
+  if (missing <= 0) return sign + body;
+  const char align = spec.align == 0 ? absent : spec.align;
+  const int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
+  std::string before, after;
+  for (int64_t i = 0; i < missing; ++i) (i < left ? before : after) += spec.fill;
+  return align == '=' ? sign + before + body : before + sign + body + after;
+}
+
+// Groups of digits, from the right; with zero padding the separators count into the width.
+std::string Grouped(const Spec& spec, const std::string& digits, size_t sign) {
+  if (spec.grouping == 0) return digits;
+  const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  const size_t group = spec.type == 'b' || spec.type == 'o' || spec.type == 'x' || spec.type == 'X' ? 4 : 3;
+  std::string padded = digits;
+  const auto grouped = [&](const std::string& text, size_t count) {
+    std::string out;
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0 && (count - i) % group == 0) out.push_back(spec.grouping);
+      out.push_back(text[i]);
+    }
+    return out + text.substr(count);
+  };
+  size_t count = whole;
+  if (spec.fill == "0" && spec.align == '=') {
+    while (static_cast<int64_t>(grouped(padded, count).size() + sign) < spec.width) {
+      padded.insert(padded.begin(), '0');
+      ++count;
+    }
+    // A separator never leads: one digit more than fits is what Python gives as well.
+  }
+  return grouped(padded, count);
+}
+
+[[noreturn]] void UnknownCode(TemplateRun& run, char type, const Value& value) {
+  run.ValueError(std::string("Unknown format code '") + type + "' for object of type '" + TypeName(value) + "'");
+}
+
+std::string FormatFloat(TemplateRun& run, const Value& value, const Spec& spec) {
+  const double d = AsDouble(run, value);
+  const bool negative = std::signbit(d) && !std::isnan(d);
+  std::string digits;
+  const int precision = static_cast<int>(spec.precision);
+  switch (spec.type) {
+    case 0:
+      if (precision < 0) {
+        digits = FloatRepr(std::fabs(d));
+      } else {
+        // As g, but with a digit behind the point, and an exponent from `precision` digits on.
+        digits = FloatDigits(d, 'g', std::max(precision, 1), spec.alternate);
+        if (std::isfinite(d) && digits.find('e') == std::string::npos && digits.find('.') == std::string::npos) {
+          if (static_cast<int>(digits.size()) >= std::max(precision, 1)) {
+            digits = FloatDigits(d, 'e', std::max(precision, 1) - 1, spec.alternate);
+            const size_t e = digits.find('e');
+            if (digits.find('.') != std::string::npos) {  // trailing zeros go, as under g
+              size_t last = e;
+              while (digits[last - 1] == '0') --last;
+              if (digits[last - 1] == '.') --last;
+              digits.erase(last, e - last);
+            }
+          } else {
+            digits += ".0";
+          }
+        }
+      }
+      break;
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
+      digits = FloatDigits(d, spec.type,
+                           precision < 0                          ? 6
+                           : spec.type == 'g' || spec.type == 'G' ? std::max(precision, 1)
+                                                                  : precision,
+                           spec.alternate);
+      break;
+    case 'n': digits = FloatDigits(d, 'g', precision < 0 ? 6 : std::max(precision, 1), spec.alternate); break;
+    case '%': digits = FloatDigits(d * 100, 'f', precision < 0 ? 6 : precision, spec.alternate) + "%"; break;
+    default: UnknownCode(run, spec.type, value);
+  }
+  const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  return Aligned(spec, sign, std::isfinite(d) ? Grouped(spec, digits, sign.size()) : digits, '>');
+}
+
+std::string FormatInteger(TemplateRun& run, const Value& value, const Spec& spec) {
+  if (std::string_view("eEfFgG%").find(spec.type == 0 ? ' ' : spec.type) != std::string_view::npos)
+    return FormatFloat(run, value, spec);
+  if (spec.precision >= 0) run.ValueError("Precision not allowed in integer format specifier");
+  const BigInt big = AsBig(value);
+  uint32_t base = 10;
+  std::string prefix;
+  switch (spec.type) {
+    case 0:
+    case 'd':
+    case 'n': break;
+    case 'b':
+      base = 2;
+      prefix = "0b";
+      break;
+    case 'o':
+      base = 8;
+      prefix = "0o";
+      break;
+    case 'x':
+    case 'X':
+      base = 16;
+      prefix = spec.type == 'x' ? "0x" : "0X";
+      break;
+    case 'c': {
+      const int64_t point = AsIndex(run, value);
+      if (point < 0 || point > kMaxCodePoint || (point >= 0xD800 && point < 0xE000))
+        run.Fail("OverflowError", "%c arg not in range(0x110000)");
+      std::string text;
+      AppendUtf8(text, static_cast<uint32_t>(point));
+      return Aligned(spec, "", text, '<');
+    }
+    default: UnknownCode(run, spec.type, value);
+  }
+  std::string digits = (big.negative() ? -big : big).ToString(base);
+  if (digits.size() > 4300 && base == 10)
+    run.ValueError("Exceeds the limit (4300 digits) for integer string conversion");
+  if (spec.type == 'X') std::transform(digits.begin(), digits.end(), digits.begin(), ::toupper);
+  std::string sign = big.negative() ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  if (spec.alternate) sign += prefix;
+  return Aligned(spec, sign, Grouped(spec, digits, sign.size()), '>');
+}
+
+// The fields of str.format.
+class Braces {
+ public:
+  Braces(TemplateRun& run, bool markup, const Arguments& arguments)
+      : run_(run), markup_(markup), arguments_(arguments) {}
+
+  std::string Format(std::string_view text, int depth) {
+    if (depth < 0) run_.ValueError("Max string recursion exceeded");
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      const char c = text[at];
+      if (c != '{' && c != '}') {
+        const size_t next = std::min(text.find_first_of("{}", at), text.size());
+        out.append(text.substr(at, next - at));
+        at = next;
+        continue;
+      }
+      if (at + 1 < text.size() && text[at + 1] == c) {
+        out.push_back(c);
+        at += 2;
+        continue;
+      }
+      if (c == '}') run_.ValueError("Single '}' encountered in format string");
+      size_t end = at + 1;
+      int open = 1;
+      for (; end < text.size() && open > 0; ++end) open += text[end] == '{' ? 1 : text[end] == '}' ? -1 : 0;
+      if (open > 0)
+        run_.ValueError(at + 1 == text.size() ? "Single '{' encountered in format string"
+                                              : "expected '}' before end of string");
+      out += Field(text.substr(at + 1, end - at - 2), depth);
+      run_.Step();
+      run_.CheckSize(out.size());
+      at = end;
+    }
+    return out;
+  }
+
+ private:
+  std::string Field(std::string_view field, int depth) {
+    size_t name_end = 0;
+    for (bool in_index = false; name_end < field.size(); ++name_end) {
+      const char c = field[name_end];
+      if (c == '[')
+        in_index = true;
+      else if (c == ']')
+        in_index = false;
+      else if (!in_index && (c == '!' || c == ':'))
+        break;
+    }
+    Value value = Get(field.substr(0, name_end));
+    std::string_view rest = field.substr(name_end);
+    if (rest.starts_with("!")) {
+      if (rest.size() < 2) run_.ValueError("end of string while looking for conversion specifier");
+      const char conversion = rest[1];
+      rest.remove_prefix(2);
+      if (!rest.empty() && rest[0] != ':') run_.ValueError("expected ':' after conversion specifier");
+      if (conversion == 's')
+        value = run_.Str(ToText(run_, value));
+      else if (conversion == 'r')
+        value = run_.Str(Repr(run_, value));
+      else if (conversion == 'a')
+        value = run_.Str(Ascii(Repr(run_, value)));
+      else
+        run_.ValueError(std::string("Unknown conversion specifier ") + conversion);
+    }
+    const std::string spec = rest.empty() ? "" : Format(rest.substr(1), depth - 1);
+    if (!markup_) return FormatSpec(run_, value, spec);
+    if (value.markup()) {
+      if (!spec.empty()) run_.ValueError("Unsupported format specification for Markup.");
+      return value.str();
+    }
+    return EscapeHtml(FormatSpec(run_, value, spec));
+  }
+
+  Value Get(std::string_view name) {
+    const size_t end = std::min(name.find_first_of(".["), name.size());
+    const std::string_view first = name.substr(0, end);
+    const auto is_number = [](std::string_view s) {
+      return !s.empty() && s.size() < 10 && s.find_first_not_of("0123456789") == std::string_view::npos;
+    };
+    Value value;
+    if (first.empty() || is_number(first)) {
+      if (first.empty() ? manual_ : automatic_)
+        run_.ValueError("cannot switch from manual field specification to automatic field numbering");
+      (first.empty() ? automatic_ : manual_) = true;
+      const size_t index = first.empty() ? next_++ : std::stoul(std::string(first));
+      if (index >= arguments_.positional.size())
+        run_.Fail("IndexError",
+                  "Replacement index " + std::to_string(index) + " out of range for positional args tuple");
+      value = arguments_.positional[index];
+    } else {
+      const auto found = std::find_if(arguments_.keywords.begin(), arguments_.keywords.end(),
+                                      [&](const auto& keyword) { return keyword.first == first; });
+      if (found == arguments_.keywords.end()) run_.Fail("KeyError", Repr(run_, run_.Str(std::string(first))));
+      value = found->second;
+    }
+    for (std::string_view rest = name.substr(end); !rest.empty();) {
+      if (rest[0] == '.') {
+        const size_t stop = std::min(rest.find_first_of(".[", 1), rest.size());
+        if (stop == 1) run_.ValueError("Empty attribute in format string");
+        value = GetAttribute(run_, value, std::string(rest.substr(1, stop - 1)));
+        rest.remove_prefix(stop);
+      } else if (rest[0] == '[') {
+        const size_t stop = rest.find(']');
+        if (stop == std::string_view::npos) run_.ValueError("Missing ']' in format string");
+        const std::string_view key = rest.substr(1, stop - 1);
+        if (key.empty()) run_.ValueError("Empty attribute in format string");
+        value =
+            GetItem(run_, value, is_number(key) ? Value::Int(std::stol(std::string(key))) : run_.Str(std::string(key)));
+        rest.remove_prefix(stop + 1);
+      } else {
+        run_.ValueError("Only '.' or '[' may follow ']' in format field specifier");
+      }
+    }
+    return value;
+  }
+
+  TemplateRun& run_;
+  bool markup_;
+  const Arguments& arguments_;
+  bool manual_ = false, automatic_ = false;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::string FormatPercent(TemplateRun& run, const Value& format, const Value& arguments) {
+  return Percent(run, format, arguments).Format();
+}
+
+std::string FormatBraces(TemplateRun& run, const Value& format, const Arguments& arguments) {
+  return Braces(run, format.markup(), arguments).Format(format.str(), 1);
+}
+
+std::string FormatSpec(TemplateRun& run, const Value& value, std::string_view spec) {
+  if (spec.empty()) return ToText(run, value);
+  if (value.Is(ValueKind::Str)) {
+    const Spec parsed = ParseSpec(run, spec);
+    if (parsed.type != 0 && parsed.type != 's') UnknownCode(run, parsed.type, value);
+    if (parsed.sign != '-' || parsed.alternate || parsed.grouping != 0 || (parsed.align == '=' && !parsed.zero))
+      run.ValueError("format option not allowed in string format specifier");
+    std::string body = value.str();
+    if (parsed.precision >= 0)
+      body = SlicePoints(body, 0, 1, std::min(parsed.precision, TextLength(value)), TextLength(value));
+    Spec aligned = parsed;
+    if (parsed.align == '=') aligned.align = '<';  // from a leading 0
+    return Aligned(aligned, "", body, '<');
+  }
+  if (value.IsInteger()) return FormatInteger(run, value, ParseSpec(run, spec));
+  if (value.Is(ValueKind::Float)) return FormatFloat(run, value, ParseSpec(run, spec));
+  run.TypeError(std::string("unsupported format string passed to ") + TypeName(value) + ".__format__");
+}
+
+std::string EscapeHtml(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '\'': out += "&#39;"; break;
+      case '"': out += "&#34;"; break;
+      default: out.push_back(c);
+    }
+  }
+  return out;
+}
+
+Value EscapedOf(TemplateRun& run, const Value& value) {
+  if (value.markup()) return value;
+  return run.Str(EscapeHtml(ToText(run, value)), true);
+}
+
+}  // namespace llmc

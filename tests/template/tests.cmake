@@ -1,0 +1,10 @@
+# Chat templates from source to text: what the front end compiles, the runtime renders.
+if(NOT LLMC_LOADER_ONLY)
+  add_executable(template_test tests/template/golden_test.cpp tests/template/template_test.cpp tests/template/chat_ids_test.cpp)
+  target_link_libraries(template_test PRIVATE llmc_frontend llmc_runtime GTest::gtest_main)
+  target_compile_definitions(template_test PRIVATE LLMC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME template COMMAND template_test)
+  set_tests_properties(template PROPERTIES ENVIRONMENT "TZ=UTC")
+  add_executable(render_templates tests/template/render_templates.cpp)
+  target_link_libraries(render_templates PRIVATE llmc_frontend llmc_runtime)
+endif()
