@@ -19,8 +19,8 @@ struct PlanRequest {
   const Module* module = nullptr;  // as plan-memory left it, verified
   const WeightSource* weights = nullptr;
   std::string backend = "llvm";
-  std::string targets = kDefaultTargets;  // comma-separated
-  int jobs = 1;                           // threads; never reaches the bytes
+  std::string targets = "native";  // comma-separated; the command line says more
+  int jobs = 1;                    // threads; never reaches the bytes
   bool self_test = true;
   bool self_test_large = false;          // also above kSelfTestWeights bytes of weights
   std::string build_id;                  // appended to BackendBuildId(): hashes of what other layers embed

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
 
 // A golden model, compiled in memory.
 Executable Compile(const std::string& backend, const std::string& folder, const std::string& activations = "f32",
-                   const std::string& target = kDefaultTargets) {
+                   const std::string& target = "native") {
   ModelOptions options = OptionsFor(ModelIn(folder), "f32");
   options.activations = activations;
   Model model = LoadModel(options);
