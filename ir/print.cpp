@@ -129,6 +129,15 @@ void SetKey(RepeatItem& item, const Name& name) {
   item.key = ToText(Name(-1, name.base, name.suffix));
 }
 
+void WriteRecipe(const Recipe& recipe, ItemWriter& writer) {
+  writer.Text(RecipeText(recipe.kind));
+  for (size_t i = 0; i < recipe.inputs.size(); ++i) {
+    writer.Text(i == 0 ? " " : ", ");
+    writer.WriteGlobalName(recipe.inputs[i]);
+  }
+  writer.WriteAttrs(DefOf(recipe.kind).attrs, recipe.attrs);
+}
+
 RepeatItem GlobalItem(const Module& module, const Global& global) {
   RepeatItem item;
   SetKey(item, global.name);
@@ -140,12 +149,8 @@ RepeatItem GlobalItem(const Module& module, const Global& global) {
   writer.WriteType(global.type);
   if (global.offset) writer.WriteOffset(" @", *global.offset);
   if (global.kind == GlobalKind::Const) {
-    writer.Text(" = " + std::string(RecipeText(global.recipe.kind)));
-    for (size_t i = 0; i < global.recipe.inputs.size(); ++i) {
-      writer.Text(i == 0 ? " " : ", ");
-      writer.WriteGlobalName(global.recipe.inputs[i]);
-    }
-    writer.WriteAttrs(DefOf(global.recipe.kind).attrs, global.recipe.attrs);
+    writer.Text(" = ");
+    WriteRecipe(global.recipe, writer);
   } else if (global.kind == GlobalKind::State) {
     writer.WriteAttrs({}, global.attrs);
   }
@@ -241,6 +246,18 @@ void WriteFunc(const Module& module, const Func& func, const PrintOptions& optio
 }
 
 }  // namespace
+
+std::string StatementText(const Module& module, const Func& func, const Op& op) {
+  return ItemText(StatementItem(module, func, op));
+}
+
+std::string RecipeText(const Module& module, const Recipe& recipe) {
+  RepeatItem item;
+  ItemWriter writer(module, item);
+  WriteRecipe(recipe, writer);
+  writer.EndAttrs();
+  return ItemText(item);
+}
 
 std::string Print(const Module& module, const PrintOptions& options) {
   RepeatItem header;

@@ -16,13 +16,12 @@
 
 #include "ir/op.h"
 #include "ir/round_up.h"
+#include "passes/buffers.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
 namespace llmc {
 namespace {
-
-constexpr int64_t kAlign = 64;  // a cache line, and the widest vector
 
 int64_t PlaceGlobals(Module& module, const std::vector<int>& order) {
   int64_t end = 0;
@@ -30,7 +29,7 @@ int64_t PlaceGlobals(Module& module, const std::vector<int>& order) {
     Global& global = GlobalAt(module, g);
     if (global.offset) continue;
     global.offset = end;
-    end = RoundUp(end + ByteSize(global.type), kAlign);
+    end = RoundUp(end + ByteSize(global.type), kBufferAlign);
   }
   return end;
 }
@@ -58,51 +57,6 @@ std::vector<int> UseOrder(const Module& module, bool states) {
     }
   order.insert(order.begin(), tables.begin(), tables.end());
   return order;
-}
-
-struct Buffer {
-  ValueId value;  // -1: the scratch of op `op`
-  size_t op;
-  Space space;
-  int first, last;  // steps
-  int64_t bytes;
-  int64_t offset = -1;
-};
-
-int64_t BytesAtMost(const Module& module, const Func& func, Type type) {
-  for (Dim& dim : type.dims) dim = Dim(RangeOf(module, func, dim).max);
-  return RoundUp(ByteSize(type), kAlign);
-}
-
-// One buffer per scratch and per value with storage of its own; a view extends the life of the value that it views.
-std::vector<Buffer> Buffers(const Module& module, const Func& func, std::vector<ValueId>& root) {
-  std::vector<Buffer> buffers;
-  std::vector<int> buffer_of(func.values.size(), -1);
-  root.resize(func.values.size());
-  for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
-  int step = 0;
-  for (size_t i = 0; i < func.ops.size(); ++i) {
-    const Op& op = func.ops[i];
-    if (op.schedule) step = op.schedule->step;
-    for (const Operand& operand : op.operands)
-      if (!operand.is_global) {
-        const int buffer = buffer_of[static_cast<size_t>(root[static_cast<size_t>(operand.index)])];
-        if (buffer >= 0) buffers[static_cast<size_t>(buffer)].last = step;
-      }
-    if (DefOf(op.kind).is_view) {
-      root[static_cast<size_t>(op.results[0])] = root[static_cast<size_t>(op.operands[0].index)];
-      continue;
-    }
-    if (op.schedule && op.schedule->scratch)
-      buffers.push_back({-1, i, Space::Private, step, step, RoundUp(op.schedule->scratch->bytes, kAlign)});
-    for (ValueId result : op.results) {
-      const Value& value = ValueAt(func, result);
-      if (!value.at || value.at->space == Space::None) continue;
-      buffer_of[static_cast<size_t>(result)] = static_cast<int>(buffers.size());
-      buffers.push_back({result, i, value.at->space, step, step, BytesAtMost(module, func, value.type)});
-    }
-  }
-  return buffers;
 }
 
 // First fit in the order of definition. Returns the end of the arena.
@@ -136,7 +90,7 @@ bool PlanMemory(Module& module, const PassContext& context) {
   int64_t shared = 0, private_bytes = 0;
   for (Func& func : module.funcs) {
     std::vector<ValueId> root;
-    std::vector<Buffer> buffers = Buffers(module, func, root);
+    std::vector<Buffer> buffers = BuffersOf(module, func, root);
     shared = std::max(shared, PlaceBuffers(buffers, Space::Shared));
     private_bytes = std::max(private_bytes, PlaceBuffers(buffers, Space::Private));
     for (const Buffer& buffer : buffers) {
