@@ -21,7 +21,21 @@ uint32_t CheckedThreads(uint32_t threads) {
   return threads;
 }
 
+// Of calls that give every row of logits, or the last one alone.
+uint32_t MostRowsOf(const Manifest& manifest, bool every_row) {
+  uint32_t most = 0;
+  for (const PlanPhase& phase : manifest.phases) {
+    if (GivesEveryRow(phase.kind) == every_row) most = std::max(most, phase.max_rows);
+  }
+  return most;
+}
+
 }  // namespace
+
+SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads) {
+  return {manifest.shared_bytes, manifest.private_bytes * threads, manifest.state_bytes,
+          uint64_t{manifest.vocab} * sizeof(float) * std::max(1u, MostRowsOf(manifest, true))};
+}
 
 struct Session::Job {
   const std::vector<ExecutableStep>* steps;
@@ -44,21 +58,21 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       pool_(CheckedThreads(options.threads)),
       governor_(options.threads, UsableCores()) {
   const Manifest& m = *manifest_;
+  const SessionBytes bytes = SessionBytesOf(m, options.threads);
   if (context_ > m.context)
     throw PlanError("a context of " + Str(context_) + " positions is over the plan's " + Str(m.context));
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
   if (!executable_.interpret) {
     if (executable_.steps.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
-    shared_ = Reservation::Zeros(m.shared_bytes, m.shared_bytes >= kHugePage, "the shared arena", options.memory);
-    scratch_ = Reservation::Zeros(m.private_bytes * options.threads, false, "the threads' arenas", options.memory);
+    shared_ = Reservation::Zeros(bytes.shared, bytes.shared >= kHugePage, "the shared arena", options.memory);
+    scratch_ = Reservation::Zeros(bytes.scratch, false, "the threads' arenas", options.memory);
     // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
-    states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
+    states_ = Reservation::Zeros(bytes.states, false, "caches", options.memory);
     if (executable_.program)
       scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads",
                                         options.memory);
   }
-  logits_ = Reservation::Zeros(uint64_t{m.vocab} * sizeof(float) * std::max(1u, MostRows(true)), false, "logits",
-                               options.memory);
+  logits_ = Reservation::Zeros(bytes.logits, false, "logits", options.memory);
 }
 
 void Session::Reset() {
@@ -78,13 +92,7 @@ void Session::Clear() {
 
 std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
 
-uint32_t Session::MostRows(bool score) const {
-  uint32_t most = 0;
-  for (const PlanPhase& phase : manifest_->phases) {
-    if (GivesEveryRow(phase.kind) == score) most = std::max(most, phase.max_rows);
-  }
-  return most;
-}
+uint32_t Session::MostRows(bool score) const { return MostRowsOf(*manifest_, score); }
 
 const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
   const PlanPhase* best = nullptr;

@@ -19,13 +19,25 @@ namespace llmc {
 
 struct SessionOptions {
   uint32_t threads = 1;
-  uint32_t context = 0;  // limit of positions; 0: the manifest's
-  uint32_t chunk = 0;    // rows of a prefill call; 0: the manifest's
-  bool adapt = true;     // fewer threads while a core is busy with something else
+  uint32_t context = 0;      // limit of positions; 0: the manifest's
+  uint32_t chunk = 0;        // rows of a prefill call; 0: the manifest's
+  bool adapt = true;         // fewer threads while a core is busy with something else
   MemorySource memory = {};  // of arenas, states and logits
   // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
   std::function<bool(size_t done, size_t total)> progress = {};
 };
+
+// Bytes of what a session of a plan asks memory for, which is also what it asks for: arenas, states, logits. (What a
+// library of steps wants beside, it says when it is loaded.)
+struct SessionBytes {
+  uint64_t shared = 0;   // arena of all threads
+  uint64_t scratch = 0;  // arenas of each, together
+  uint64_t states = 0;
+  uint64_t logits = 0;
+};
+SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads);
+// Bytes of states that the first `position` positions have written; of plans before 1.2 all of them.
+uint64_t WrittenStateBytes(const Manifest& manifest, uint32_t position);
 
 // A call that RequestAbort, or the progress function, has stopped.
 class StoppedError : public PlanError {

@@ -20,10 +20,11 @@ Reservation::~Reservation() {
   }
 }
 
+uint64_t Reservation::MappedBytes(uint64_t size) { return size == 0 ? 0 : (size / kPage + 2) * kPage; }
+
 Reservation Reservation::Zeros(uint64_t size, bool huge, const char* what, const MemorySource& source) {
   if (size == 0) return {};
-  // A page more: vector loads may look behind the last value.
-  const size_t bytes = (size / kPage + 2) * kPage;
+  const size_t bytes = MappedBytes(size);
   if (source.allocate != nullptr) {
     void* memory = source.allocate(source.user, bytes, kPage);
     if (memory == nullptr)

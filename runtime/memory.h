@@ -27,6 +27,9 @@ class Reservation {
     return *this;
   }
 
+  // What Zeros maps for `size` bytes: whole pages, and one more, for vector loads may look behind the last value.
+  static uint64_t MappedBytes(uint64_t size);
+
   // `size` zero bytes that take memory page by page as they are touched; null and size 0 for 0. huge: in huge pages
   // where the system can. `what` is for the PlanError when there is no room.
   static Reservation Zeros(uint64_t size, bool huge, const char* what, const MemorySource& source = {});

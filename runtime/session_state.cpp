@@ -50,6 +50,12 @@ void ForUsed(const Manifest& manifest, uint32_t position, const Visit& visit) {
 
 }  // namespace
 
+uint64_t WrittenStateBytes(const Manifest& manifest, uint32_t position) {
+  uint64_t written = 0;
+  ForUsed(manifest, position, [&](uint64_t, uint64_t bytes) { written += bytes; });
+  return written;
+}
+
 std::string Session::SaveState() const {
   if (executable_.interpret) throw PlanError("the interpreter's states can't be saved");
   if (executable_.plan_hash == 0)
@@ -60,7 +66,7 @@ std::string Session::SaveState() const {
   header.version = kVersion;
   header.position = pos_;
   header.plan = executable_.plan_hash;
-  ForUsed(*manifest_, pos_, [&](uint64_t, uint64_t bytes) { header.bytes += bytes; });
+  header.bytes = WrittenStateBytes(*manifest_, pos_);
   std::string saved(sizeof header, '\0');
   saved.reserve(sizeof header + header.bytes);
   ForUsed(*manifest_, pos_, [&](uint64_t offset, uint64_t bytes) {

@@ -2,6 +2,8 @@
 #include "runtime/executor.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -75,6 +77,42 @@ TEST(Session, ChecksBeforeItWorks) {
   options = {};
   options.threads = 0;
   EXPECT_NE(ErrorOf([&] { Session s(executable, options); }).find("0 threads"), std::string::npos);
+}
+
+TEST(Session, TakesTheMemoryThatItSays) {
+  const HashModel model;
+  const Executable executable = LoadPlan(model.path());
+  struct Taken {
+    uint64_t bytes = 0;
+  } taken;
+  SessionOptions options;
+  options.memory.user = &taken;
+  options.memory.allocate = [](void* user, size_t bytes, size_t alignment) {
+    static_cast<Taken*>(user)->bytes += bytes;
+    void* memory = std::aligned_alloc(alignment, bytes);
+    std::memset(memory, 0, bytes);
+    return memory;
+  };
+  options.memory.release = [](void*, void* memory, size_t) { std::free(memory); };
+  uint64_t last = 0;
+  for (const uint32_t threads : {1u, 2u, 5u}) {
+    taken.bytes = 0;
+    options.threads = threads;
+    Session session(executable, options);
+    const SessionBytes bytes = SessionBytesOf(*executable.manifest, threads);
+    uint64_t mapped = 0;
+    for (const uint64_t part : {bytes.shared, bytes.scratch, bytes.states, bytes.logits})
+      mapped += Reservation::MappedBytes(part);
+    EXPECT_EQ(taken.bytes, mapped) << threads;
+    EXPECT_GE(taken.bytes, last);
+    last = taken.bytes;
+    // What a saved session holds is what its positions have written.
+    session.Prefill(Tokens(20));
+    const uint64_t written = WrittenStateBytes(*executable.manifest, 20);
+    EXPECT_EQ(session.SaveState().size() - Session(executable, options).SaveState().size(),
+              written - WrittenStateBytes(*executable.manifest, 0));
+    EXPECT_LE(written, bytes.states);
+  }
 }
 
 TEST(Session, StopsOnRequestAndGoesOn) {
