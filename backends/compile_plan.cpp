@@ -260,6 +260,34 @@ class Pages {
 
 }  // namespace
 
+EmittedCode EmitPhases(const PlanRequest& request, CodeForm form) {
+  CheckBackend(request.backend);
+#ifdef LLMC_WITH_LLVM
+  const Program program = ProgramOf(request);
+  Manifest manifest = ManifestOf(request, program);
+  const Program code = CodePhases(program);
+  const std::vector<Target> targets = Targets(request);
+  if (targets.size() != 1)
+    throw UsageError(fmt::format("code is written for one target, not for {}: --target-cpu NAME", request.targets));
+  if (code.phases.empty()) throw UsageError(fmt::format("no phase is machine code with --backend {}", request.backend));
+  manifest.targets.push_back({targets[0].name, targets[0].features, {}, {}});
+  return {EmitCode(code, targets[0], form, request.jobs), CodeHeader(manifest)};
+#else
+  (void)form;
+  throw UsageError("this build has no LLVM: it makes no code");
+#endif
+}
+
+std::string Disassemble(std::string_view code, uint64_t begin, uint64_t size,
+                        const std::map<std::string, std::pair<uint64_t, uint64_t>>& symbols) {
+#ifdef LLMC_WITH_LLVM
+  return DisassembleX86(code, begin, size, symbols);
+#else
+  (void)code, (void)begin, (void)size, (void)symbols;
+  throw UsageError("this build has no LLVM, and so no disassembler");
+#endif
+}
+
 uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   CheckBackend(request.backend);
   LLMC_CHECK(request.weights != nullptr, "a plan needs weights");
@@ -279,8 +307,8 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   PlanWriter::Options options;
   options.path = path;
   options.weights_size = WeightBytes(module);
-  options.other_size +=
-      request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() + request.chat_template.size() + request.chat.size();
+  options.other_size += request.import_ir.size() + request.final_ir.size() + request.tokenizer.size() +
+                        request.chat_template.size() + request.chat.size();
   for (const std::string& bytes : code) options.other_size += bytes.size();
   for (const PlanRequest::Input& input : request.inputs) options.inputs.push_back(input.path);
   options.sha256 = MakeSha256;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/code_form.h"
 #include "ir/module.h"
 #include "ir/weights.h"
 #include "runtime/context.h"
@@ -23,10 +24,10 @@ struct PlanRequest {
   std::string targets = "native";  // comma-separated; the command line says more
   int jobs = 1;                    // threads; never reaches the bytes
   bool self_test = true;
-  bool allow_nonfinite = false;          // logits of the self-test that aren't finite leave it out; else an error
-  bool self_test_large = false;          // also above kSelfTestWeights bytes of weights
-  std::string build_id;                  // appended to BackendBuildId(): hashes of what other layers embed
-  std::string import_ir, final_ir;       // texts
+  bool allow_nonfinite = false;                // logits of the self-test that aren't finite leave it out; else an error
+  bool self_test_large = false;                // also above kSelfTestWeights bytes of weights
+  std::string build_id;                        // appended to BackendBuildId(): hashes of what other layers embed
+  std::string import_ir, final_ir;             // texts
   std::string tokenizer, chat_template, chat;  // sections' bytes; empty: none
   std::string loader;                          // a program to put in front of the plan; empty: none
   PlanGeneration generation;
@@ -41,6 +42,14 @@ inline constexpr int64_t kSelfTestWeights = int64_t{1} << 30;
 // Writes the plan to `path`; returns the file's size. Throws PlanError (runtime/plan.h, PlanWriter), InputError (an op
 // that the backend can't do), UsageError (backend, targets). Whatever happens, `path` is a whole plan or untouched.
 uint64_t WritePlan(const PlanRequest& request, const std::string& path);
+
+// The code of a module's phases for one target, and a C header of its entries. Needs no weights.
+struct EmittedCode {
+  std::string code;  // bytes or text
+  std::string header;
+};
+// Throws UsageError: not one target in the list; no phase is machine code; a build without LLVM.
+EmittedCode EmitPhases(const PlanRequest& request, CodeForm form);
 
 // A plan in memory: the weights in pages of their own, and (backend llvm) the object of the best target of the list
 // that this machine runs, through ORC. UsageError if it runs none.

@@ -151,7 +151,9 @@ class FuncLowering {
     return !rows.is_symbol() || one_row_;
   }
 
-  void Push(KernelCall call, const Op& op) {
+  void Push(KernelCall call, const KernelOps& ops) {
+    const Op& op = ops.first();
+    for (const Op* computed : ops.ops()) call.ops.push_back(static_cast<size_t>(computed - func_.ops.data()));
     call.barrier_before = !calls_.empty() && op.schedule->step > step_;
     calls_.push_back(std::move(call));
     step_ = op.schedule->step;
@@ -176,7 +178,7 @@ class FuncLowering {
       if (open) call.record.push_back(static_cast<uint64_t>(value));
       call.constants.push_back(open ? std::nullopt : std::optional(value));
     }
-    Push(std::move(call), first);
+    Push(std::move(call), ops);
   }
 
   void CheckDivision(const KernelRow& row, const KernelOps& ops) const {
@@ -219,7 +221,7 @@ class FuncLowering {
       step.parts[i].out = Locate(ops.last(), Operand::Local(ops.last().results[i]));
     KernelCall call;
     call.product = std::move(step);
-    Push(std::move(call), op);
+    Push(std::move(call), ops);
   }
 
   const Module& module_;

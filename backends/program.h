@@ -25,6 +25,7 @@ struct KernelCall {
   bool barrier_before = false;   // all threads meet before this call
   // Instead of a kernel, in phases of oneDNN: a matrix product.
   std::optional<DnnlStep> product = {};
+  std::vector<size_t> ops = {};  // what it computes: indices into the function's ops, ascending
 };
 
 struct Phase {
@@ -36,5 +37,9 @@ struct Phase {
 struct Program {
   std::vector<Phase> phases;
 };
+
+// The function that each call of each phase becomes: KERNEL.N, N counting the kernel's functions by their first use. Calls
+// with the same kernel, constants and one_row have the same. A product's is empty.
+std::vector<std::vector<std::string>> FunctionNames(const Program& program);
 
 }  // namespace llmc

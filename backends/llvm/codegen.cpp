@@ -12,7 +12,6 @@
 #include <mutex>
 #include <set>
 #include <thread>
-#include <tuple>
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Config/llvm-config.h>
@@ -47,7 +46,7 @@ constexpr size_t kMaxPeriod = 64;
 // One function per (kernel, constants, one_row), in order of first use.
 struct Function {
   const KernelCall* call;  // the first that uses it
-  std::string name;        // kernel.N, N counting this kernel's functions
+  std::string name;        // FunctionNames
 };
 
 struct Step {
@@ -65,13 +64,14 @@ struct Plan {
 
 Plan Collect(const Program& program) {
   Plan plan;
-  std::map<std::tuple<std::string_view, bool, std::vector<std::optional<int64_t>>>, size_t> index;
-  std::map<std::string_view, int> count;
-  for (const Phase& phase : program.phases) {
+  const std::vector<std::vector<std::string>> names = FunctionNames(program);
+  std::map<std::string_view, size_t> index;
+  for (size_t p = 0; p < program.phases.size(); ++p) {
     std::vector<Step>& steps = plan.phases.emplace_back();
-    for (const KernelCall& call : phase.calls) {
-      const auto [it, fresh] = index.try_emplace({call.kernel, call.one_row, call.constants}, plan.functions.size());
-      if (fresh) plan.functions.push_back({&call, call.kernel + "." + std::to_string(count[call.kernel]++)});
+    for (size_t c = 0; c < program.phases[p].calls.size(); ++c) {
+      const KernelCall& call = program.phases[p].calls[c];
+      const auto [it, fresh] = index.try_emplace(names[p][c], plan.functions.size());
+      if (fresh) plan.functions.push_back({&call, names[p][c]});
       const KernelCall& first = *plan.functions[it->second].call;
       if (first.record.size() != call.record.size())
         Broken("calls of kernel '" + call.kernel + "' differ in their records");
@@ -125,7 +125,7 @@ class Builder {
   void DefinePhase(const std::string& name, const std::vector<Step>& steps);
 
   // Everything but the functions made here becomes internal, then the module is checked, optimised and emitted.
-  std::string Finish() {
+  std::string Finish(CodeForm form) {
     Load();
     Retarget(target_);
     llvm::SmallVector<llvm::GlobalValue*> keep;
@@ -148,7 +148,7 @@ class Builder {
     for (llvm::Function* f : made_) {
       if (llvm::verifyFunction(*f, &stream)) Broken("function does not verify: " + messages_);
     }
-    std::string object = OptimizeAndEmit(*module_, *machine_);
+    std::string object = OptimizeAndEmit(*module_, *machine_, form);
     if (!messages_.empty()) Broken(messages_);
     return object;
   }
@@ -418,16 +418,18 @@ void StartLlvm() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86Disassembler();
     LLVMInitializeX86AsmParser();  // inline assembly (the barrier's system call)
   });
 }
 
-std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs) {
-  StartLlvm();
-  const Plan plan = Collect(program);
+namespace {
+
+// One text a module; what several modules hold together is the program.
+std::vector<std::string> EmitModules(std::string_view bitcode, const Plan& plan, const Program& program,
+                                     const Target& target, CodeForm form, size_t modules, int jobs) {
   const size_t count = plan.functions.size();
-  const size_t modules = std::clamp<size_t>(count / kFunctionsPerModule, 1, kMaxModules);
-  std::vector<std::string> objects(modules);
+  std::vector<std::string> written(modules);
   std::vector<std::exception_ptr> errors(modules);
   std::atomic<size_t> next = 0;
   const auto work = [&] {
@@ -440,7 +442,7 @@ std::string CompileObjectFrom(std::string_view bitcode, const Program& program, 
           for (size_t p = 0; p < program.phases.size(); ++p)
             builder.DefinePhase("llmc_" + program.phases[p].name, plan.phases[p]);
         }
-        objects[m] = builder.Finish();
+        written[m] = builder.Finish(form);
       } catch (...) {
         errors[m] = std::current_exception();
       }
@@ -453,11 +455,27 @@ std::string CompileObjectFrom(std::string_view bitcode, const Program& program, 
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  return MergeObjects(objects);
+  return written;
+}
+
+}  // namespace
+
+std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs) {
+  StartLlvm();
+  const Plan plan = Collect(program);
+  const size_t modules = std::clamp<size_t>(plan.functions.size() / kFunctionsPerModule, 1, kMaxModules);
+  return MergeObjects(EmitModules(bitcode, plan, program, target, CodeForm::Object, modules, jobs));
 }
 
 std::string CompileObject(const Program& program, const Target& target, int jobs) {
   return CompileObjectFrom(KernelBitcode(target), program, target, jobs);
+}
+
+std::string EmitCode(const Program& program, const Target& target, CodeForm form, int jobs) {
+  if (form == CodeForm::Object) return CompileObject(program, target, jobs);
+  if (form == CodeForm::SharedObject) return LinkShared(CompileObject(program, target, jobs), "");
+  StartLlvm();
+  return EmitModules(KernelBitcode(target), Collect(program), program, target, form, 1, 1)[0];
 }
 
 }  // namespace llmc

@@ -29,13 +29,14 @@ void StartLlvm();
 
 // Propagates constants and drops what they make unreachable, so that what is left says what is called (optimize.cpp).
 void FoldConstants(llvm::Function& function);
-// Runs the optimiser over a specialised module and emits its object (optimize.cpp).
-std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine);
+// Runs the optimiser over a specialised module and emits its object, assembly or IR (optimize.cpp).
+std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine, CodeForm form);
 
 // One relocatable object out of several. LLD is not thread-safe: serialised here.
 std::string MergeObjects(const std::vector<std::string>& objects);
-// The ELF shared object: readable by gdb, objdump and perf.
-std::string LinkShared(const std::string& object);
+// The ELF shared object: readable by gdb, objdump and perf. soname: what programs that are linked with it look for; "": the
+// path that it was linked by.
+std::string LinkShared(const std::string& object, const std::string& soname = "llmc");
 // Checks that a shared object needs nothing from a loader, and lays it out flat.
 CodeBlob Flatten(const std::string& shared_object);
 

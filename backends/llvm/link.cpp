@@ -6,10 +6,10 @@
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <lld/Common/Driver.h>
 #include <llvm/Object/ELF.h>
 #include <llvm/Support/raw_ostream.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -163,31 +163,32 @@ std::string MergeObjects(const std::vector<std::string>& objects) {
              : RunLld(objects, {"-r", "--build-id=none", "--threads=1", "--fatal-warnings", "--no-mmap-output-file"});
 }
 
-std::string LinkShared(const std::string& object) {
-  return RunLld({object}, {"-shared",
-                           "-nostdlib",
-                           "--no-undefined",
-                           "-z",
-                           "text",
-                           "-z",
-                           "defs",
-                           "--no-dynamic-linker",
-                           "--build-id=none",
-                           "--hash-style=gnu",
-                           "-soname=llmc",
-                           "--gc-sections",
-                           "-Bsymbolic",
-                           "--no-rosegment",
-                           "-z",
-                           "noseparate-code",
-                           "-z",
-                           "max-page-size=4096",
-                           "-z",
-                           "norelro",
-                           "--threads=1",
-                           "--icf=none",
-                           "--fatal-warnings",
-                           "--no-mmap-output-file"});
+std::string LinkShared(const std::string& object, const std::string& soname) {
+  std::vector<std::string> options = {"-shared",
+                                      "-nostdlib",
+                                      "--no-undefined",
+                                      "-z",
+                                      "text",
+                                      "-z",
+                                      "defs",
+                                      "--no-dynamic-linker",
+                                      "--build-id=none",
+                                      "--hash-style=gnu",
+                                      "--gc-sections",
+                                      "-Bsymbolic",
+                                      "--no-rosegment",
+                                      "-z",
+                                      "noseparate-code",
+                                      "-z",
+                                      "max-page-size=4096",
+                                      "-z",
+                                      "norelro",
+                                      "--threads=1",
+                                      "--icf=none",
+                                      "--fatal-warnings",
+                                      "--no-mmap-output-file"};
+  if (!soname.empty()) options.push_back("-soname=" + soname);
+  return RunLld({object}, options);
 }
 
 CodeBlob Flatten(const std::string& shared_object) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/code_form.h"
 #include "backends/program.h"
 
 namespace llmc {
@@ -35,8 +36,17 @@ struct CodeBlob {
 // Specialise, optimise, emit one ELF object. Deterministic: the same program, target and build give the same bytes,
 // whatever `jobs`.
 std::string CompileObject(const Program& program, const Target& target, int jobs);
+std::string EmitCode(const Program& program, const Target& target, CodeForm form, int jobs);
+// C declarations of a plan's entries, and what a caller must provide (runtime/context.h).
+std::string CodeHeader(const Manifest& manifest);
 // LLD as a library, then checks that nothing is left to relocate, resolve or write (backends/README.md).
 CodeBlob LinkObject(const std::string& object);
+
+// x86-64 code as text, Intel's spelling: a line an instruction, "offset<tab>instruction", offsets from the start of
+// `code` in hexadecimal. Targets of jumps and calls are named by `symbols` where they begin one. Bytes that are no
+// instruction are ".byte" lines.
+std::string DisassembleX86(std::string_view code, uint64_t begin, uint64_t size,
+                           const std::map<std::string, std::pair<uint64_t, uint64_t>>& symbols);
 
 // The same object in this process, through ORC. Lives as long as the Jit.
 class Jit {

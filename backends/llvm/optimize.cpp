@@ -61,17 +61,22 @@ void FoldConstants(llvm::Function& function) {
   passes.run(function, analyses);
 }
 
-std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine) {
+std::string OptimizeAndEmit(llvm::Module& module, llvm::TargetMachine& machine, CodeForm form) {
   Optimize(module, machine);
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
+  llvm::SmallVector<char, 0> written;
+  llvm::raw_svector_ostream stream(written);
+  if (form == CodeForm::LlvmIr) {
+    module.print(stream, nullptr);
+    return {written.data(), written.size()};
+  }
   llvm::legacy::PassManager passes;
   passes.add(new llvm::TargetLibraryInfoWrapperPass(NoLibrary(machine)));
-  const bool refused =
-      machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true);
+  const auto type =
+      form == CodeForm::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  const bool refused = machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true);
   LLMC_CHECK(!refused, "LLVM's target machine does not emit objects");
   passes.run(module);
-  return {object.data(), object.size()};
+  return {written.data(), written.size()};
 }
 
 }  // namespace llmc

@@ -37,6 +37,8 @@ foreach(level ${LLMC_ISA_LEVELS})
   list(APPEND LLMC_KERNEL_BITCODE ${CMAKE_BINARY_DIR}/kernels_${level}.bc)
   list(APPEND LLMC_KERNEL_DEFINITIONS "LLMC_KERNELS_${upper}=\"${CMAKE_BINARY_DIR}/kernels_${level}.bc\"")
 endforeach()
-set_source_files_properties(backends/llvm/embed.S PROPERTIES OBJECT_DEPENDS "${LLMC_KERNEL_BITCODE}" COMPILE_DEFINITIONS "${LLMC_KERNEL_DEFINITIONS}")
+set(LLMC_CONTEXT_HEADER ${CMAKE_SOURCE_DIR}/runtime/context.h)  # a part of what --emit writes
+set_source_files_properties(backends/llvm/embed.S PROPERTIES OBJECT_DEPENDS "${LLMC_KERNEL_BITCODE};${LLMC_CONTEXT_HEADER}"
+  COMPILE_DEFINITIONS "${LLMC_KERNEL_DEFINITIONS};LLMC_CONTEXT_HEADER=\"${LLMC_CONTEXT_HEADER}\"")
 file(GLOB llvm_sources CONFIGURE_DEPENDS backends/llvm/*.cpp backends/llvm/*.S)
 list(APPEND BACKEND_SOURCES ${llvm_sources})
