@@ -6,7 +6,7 @@
 // Leaves:   the sum as the first result, for the next residual add.
 // Why here: before quantize-activations and plan-schedule, which put the quantisation of the norm into the same
 //           function.
-// Skips:    adds whose sum no rms_norm over rows reads; the second norm of one sum.
+// Skips:    adds whose sum no rms_norm over rows reads, with a remark; the second norm of one sum.
 #include <fmt/format.h>
 
 #include "ir/op.h"
@@ -21,6 +21,7 @@ bool FuseAddRmsNorm(Module& module, const PassContext& context) {
     for (size_t i = 0; i < func.ops.size(); ++i) {
       if (func.ops[i].kind != OpKind::Add) continue;
       const Operand sum = Operand::Local(func.ops[i].results[0]);
+      bool fused_here = false;
       for (size_t j = i + 1; j < func.ops.size(); ++j) {
         const Op& norm = func.ops[j];
         if (norm.kind != OpKind::RmsNorm || norm.operands[0] != sum || ValueAt(func, sum.index).type.dims.size() != 2)
@@ -37,9 +38,12 @@ bool FuseAddRmsNorm(Module& module, const PassContext& context) {
         func.ops.erase(func.ops.begin() + static_cast<std::ptrdiff_t>(j));
         func.ops[i] = std::move(fused);
         CompactValues(func);
-        changed = true;
+        changed = fused_here = true;
         break;
       }
+      if (!fused_here)
+        context.Remark("fuse-add-rms-norm", fmt::format("%{} stays an add: no rms_norm over rows reads it",
+                                                        ToText(ValueAt(func, sum.index).name)));
     }
   }
   return changed;
