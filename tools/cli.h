@@ -23,6 +23,8 @@ struct CompileFlags {
   std::string stop_after;
   std::vector<std::string> disable_pass;
   bool remarks = false, check = false, time_passes = false;
+  bool no_schedule = false;  // in what is printed and dumped
+  std::string emit;          // obj, so, asm, ll: the code in place of a plan
   std::string from;
   bool no_selftest = false;
   bool standalone = false;
@@ -38,6 +40,7 @@ struct OptFlags {
   std::string passes;  // comma-separated
   std::string output = "-";
   bool list_passes = false, flat = false, remarks = false;
+  bool verify_each = false, time_passes = false, stats = false, no_schedule = false, json = false;
 };
 
 struct DescribeFlags {
@@ -50,8 +53,18 @@ struct InspectFlags {
   std::string plan;
   std::optional<std::string> ir;  // "": the final IR; a pass's name, or "import"
   bool verify = false;
-  bool steps = false;
   bool text = false;
+  bool schedule = false, memory = false, weights = false, code = false, recipe = false;  // at most one
+  std::optional<std::string> assembly;  // with code; "": of all functions
+  std::string target;                   // with code; "": all targets
+  uint32_t threads = 1, context = 0;    // of memory; context 0: the plan's
+  bool json = false;
+};
+
+struct ExplainFlags {
+  std::string plan;
+  std::string name;  // "%b0.q", "$b0.wq"; "": what every pass did
+  bool json = false;
 };
 
 struct AssembleFlags {
@@ -105,6 +118,7 @@ int CommandTrace(const TraceFlags& flags);
 int CommandCompile(const CompileFlags& flags);
 int CommandOpt(const OptFlags& flags);
 int CommandDescribe(const DescribeFlags& flags);
+int CommandExplain(const ExplainFlags& flags);
 int CommandInspect(const InspectFlags& flags);
 int CommandAssemble(const AssembleFlags& flags);
 int CommandTokenize(const TokenizeFlags& flags);

@@ -1,7 +1,8 @@
 // llmc compile: a model becomes a plan, or with --stop-after its IR becomes text.
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <memory>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include "runtime/plan_io.h"
 #include "tools/note.h"
 #include "tools/plan_request.h"
+#include "tools/progress.h"
 #include "tools/text_file.h"
 
 namespace llmc {
@@ -21,35 +23,6 @@ int Jobs(const CompileFlags& flags) {
   if (flags.jobs > 0) return flags.jobs;
   return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
 }
-
-// Progress on a terminal (one line that is written over), and with --time-passes the time of each stage that ends.
-class Stages {
- public:
-  Stages(bool show, bool time) : show_(show), time_(time) {}
-  void operator()(std::string_view stage, double done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (stage != stage_) {
-      stage_ = stage;
-      percent_ = -1;
-    }
-    const int percent = static_cast<int>(done * 100);
-    if (show_ && percent != percent_) Note(fmt::format("\r{:<12} {:3}%", stage, percent));
-    if (show_) std::fflush(stderr);
-    if (done >= 1 && percent_ < 100) {
-      if (time_)
-        Note(fmt::format("{}{:<24} {:8.3f} ms\n", show_ ? "\r" : "", stage,
-                         std::chrono::duration<double, std::milli>(now - begin_).count()));
-      begin_ = now;
-    }
-    percent_ = percent;
-  }
-
- private:
-  bool show_, time_;
-  std::string stage_;
-  int percent_ = -1;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -72,7 +45,13 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   request.generation = model.generation;
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
   const bool show = isatty(STDERR_FILENO) != 0;
-  if (show || flags.time_passes) request.progress = Stages(show, flags.time_passes);
+  if (show || flags.time_passes) {
+    const AttrValue* bytes = model.module.options.Find("weight_bytes");
+    const auto* weights = bytes == nullptr ? nullptr : std::get_if<int64_t>(bytes);
+    const auto progress =
+        std::make_shared<Progress>(show, flags.time_passes, weights == nullptr ? 0 : static_cast<uint64_t>(*weights));
+    request.progress = [progress](std::string_view stage, double done) { (*progress)(stage, done); };
+  }
   return request;
 }
 
@@ -89,7 +68,41 @@ static std::string ReadLoader() {
        "are)");
 }
 
-int CommandCompile(const CompileFlags& flags) {
+// The code to flags.output, and its header beside it.
+static int EmitTo(const CompileFlags& flags, const ScheduledModel& scheduled) {
+  static const std::map<std::string_view, CodeForm> kForms = {
+      {"obj", CodeForm::Object}, {"so", CodeForm::SharedObject}, {"asm", CodeForm::Assembly}, {"ll", CodeForm::LlvmIr}};
+  PlanRequest request = RequestOf(flags, scheduled);
+  const EmittedCode emitted = EmitPhases(request, kForms.at(flags.emit));
+  request.progress = {};
+  const std::string header = std::filesystem::path(flags.output).replace_extension(".h").string();
+  for (const InputHash& input : scheduled.model.inputs)
+    for (const std::string& output : {flags.output, header})
+      if (std::error_code none; std::filesystem::equivalent(input.path, output, none))
+        Fail(DiagKind::FileError, {output, ""}, "the output is the input " + input.path);
+  WriteText(flags.output, emitted.code);
+  try {
+    WriteText(header, emitted.header);
+  } catch (...) {
+    std::filesystem::remove(flags.output);
+    throw;
+  }
+  Note(fmt::format("{}: {} bytes; {}: its entries\n", flags.output, emitted.code.size(), header));
+  return 0;
+}
+
+int CommandCompile(const CompileFlags& given) {
+  CompileFlags flags = given;
+  if (!flags.emit.empty()) {
+    if (!flags.stop_after.empty() || flags.standalone)
+      throw UsageError("--emit writes code in place of a plan: it doesn't go with --stop-after or --standalone");
+    if (std::filesystem::path(flags.output).extension() == ".h")
+      throw UsageError(fmt::format("-o {}: the header of --emit gets that name", flags.output));
+    if (std::error_code none;
+        std::filesystem::exists(flags.output, none) && !std::filesystem::is_regular_file(flags.output, none))
+      throw UsageError(fmt::format("-o {}: code and header go into two files", flags.output));
+    if (!flags.target_given) flags.target_cpu = "native";
+  }
   if (flags.output.empty() && flags.stop_after.empty())
     throw UsageError("compile needs -o OUT.plan (or --stop-after PASS, which prints the IR)");
   if (flags.output == "-" && flags.stop_after.empty()) throw UsageError("-o -: a plan goes into a file, not to stdout");
@@ -103,12 +116,14 @@ int CommandCompile(const CompileFlags& flags) {
     WriteText(flags.output.empty() ? "-" : flags.output, Print(scheduled.model.module));
     return 0;
   }
+  if (!flags.emit.empty()) return EmitTo(flags, scheduled);
   if (flags.model.no_weights)
     throw UsageError("a plan needs weights: --no-weights goes with --stop-after, or with describe");
   PlanRequest request = RequestOf(flags, scheduled);
   if (flags.standalone) request.loader = ReadLoader();
   const uint64_t size = WritePlan(request, flags.output);
-  Note(fmt::format("{}{}: {} bytes\n", isatty(STDERR_FILENO) ? "\r" : "", flags.output, size));
+  request.progress = {};  // its line is gone
+  Note(fmt::format("{}: {} bytes\n", flags.output, size));
   return 0;
 }
 

@@ -1,20 +1,18 @@
-// llmc inspect: what a plan holds; its IR after any pass; every byte checked.
+// llmc inspect: what a plan holds, one view a flag (tools/workbench/views.h); its IR after any pass; every byte checked.
 #include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "backends/sha256.h"
-#include "ir/math.h"
 #include "ir/text.h"
-#include "passes/resume.h"
 #include "runtime/plan.h"
 #include "runtime/plan_io.h"
-#include "runtime/plan_steps.h"
 #include "tools/cli.h"
 #include "tools/note.h"
-#include "tools/pass_context.h"
 #include "tools/text_file.h"
+#include "tools/workbench/plan_passes.h"
+#include "tools/workbench/views.h"
 
 namespace llmc {
 namespace {
@@ -22,52 +20,11 @@ namespace {
 void PrintIrAfter(const PlanFile& plan, const std::string& pass) {
   if (pass.empty()) {
     WriteText("-", plan.Read(SectionKind::FinalIr));
-    return;
+  } else if (pass == "import") {
+    WriteText("-", plan.Read(SectionKind::ImportIr));
+  } else {
+    WriteText("-", Print(RunPassesOf(plan, pass)));
   }
-  const std::string text = plan.Read(SectionKind::ImportIr);
-  if (pass == "import") {
-    WriteText("-", text);
-    return;
-  }
-  // The plan records which passes ran; running the same ones again gives the same module, unless they are another
-  // llmc's. Then the text between import and the end can't be had.
-  const auto refuse = [&](const std::string& why) {
-    throw PlanError(
-        fmt::format("{}: the IR after {} can't be had: {}; stored are those of import and the end (--ir import, --ir)",
-                    plan.name(), pass, why));
-  };
-  PipelineOptions pipeline;
-  pipeline.file = plan.name();
-  const std::string& ran = plan.manifest().passes;
-  for (size_t begin = 0; begin < ran.size();) {
-    const size_t end = std::min(ran.find(',', begin), ran.size());
-    pipeline.passes.push_back(ran.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) == pipeline.passes.end())
-    throw UsageError(fmt::format("{}: no pass \"{}\" ran; there are import, {}", plan.name(), pass,
-                                 fmt::join(pipeline.passes, ", ")));
-  const Module imported = Parse(text, plan.name());
-  const AttrValue* numerics = imported.options.Find("numerics");
-  if (numerics == nullptr || *numerics != AttrValue(math::kNumerics))
-    refuse(fmt::format("the plan's text is of numerics {}, this llmc's passes are of {}", OptionText(numerics),
-                       math::kNumerics));
-  const std::string final_text = plan.Read(SectionKind::FinalIr);
-  const Module last = Parse(final_text, plan.name());
-  PassContext context = ContextFor(plan.manifest().backend, TargetsOf(last));
-  // What auto chose, it chose on another CPU perhaps, and by another llmc's table.
-  context.choose = [&last](const Module&, const Func& func) {
-    return BackendChoice{RunsOnOnednn(last, func), "as in the plan"};
-  };
-  Module module = imported;
-  RunPipeline(module, context, pipeline);
-  if (Print(module) != final_text)
-    refuse(
-        fmt::format("this llmc's passes make another module of it; the plan was made by {}", plan.manifest().build_id));
-  module = imported;
-  pipeline.stop_after = pass;
-  RunPipeline(module, context, pipeline);
-  WriteText("-", Print(module));
 }
 
 // ": 60 dnnl, 121 kernel, 95 barrier"; empty for a phase of code alone.
@@ -81,15 +38,6 @@ std::string StepCounts(const PlanPhase& phase) {
     texts.push_back(fmt::format("{} {}", count, name.empty() ? fmt::format("of kind {}", kind) : name));
   }
   return fmt::format(": {}", fmt::join(texts, ", "));
-}
-
-void PrintSteps(const PlanFile& plan) {
-  std::string text;
-  for (const PlanPhase& phase : plan.manifest().phases) {
-    text += fmt::format("phase {} {} {}\n", PhaseKindName(phase.kind), phase.min_rows, phase.max_rows);
-    for (const PlanStep& step : phase.steps) text += fmt::format("  step {}\n", StepText(step));
-  }
-  WriteText("-", text);
 }
 
 // The options of the module as imported: what stands in its header.
@@ -156,10 +104,29 @@ int CommandInspect(const InspectFlags& flags) {
     plan.VerifyAll(MakeSha256);
     Note(fmt::format("{}: every section has its SHA-256\n", flags.plan));
   }
-  if (flags.ir) PrintIrAfter(plan, *flags.ir);
-  if (flags.steps) PrintSteps(plan);
-  if (flags.text) WriteText("-", DumpPlan(plan));
-  if (!flags.ir && !flags.steps && !flags.text && !flags.verify) PrintSummary(plan);
+  const bool assembly = flags.assembly.has_value();
+  if (flags.ir) {
+    PrintIrAfter(plan, *flags.ir);
+  } else if (flags.text) {
+    WriteText("-", DumpPlan(plan));
+  } else if (flags.schedule) {
+    PrintReport(ScheduleReport(plan), flags.json);
+  } else if (flags.memory) {
+    PrintReport(MemoryReport(plan, flags.threads, flags.context), flags.json);
+  } else if (flags.weights) {
+    PrintReport(WeightsReport(plan), flags.json);
+  } else if (flags.code && assembly) {
+    const Report report = AssemblyReport(plan, flags.target, *flags.assembly);
+    WriteText("-", flags.json ? ReportJson(report) : AssemblyText(report));
+  } else if (flags.code) {
+    PrintReport(CodeReport(plan, flags.target), flags.json);
+  } else if (flags.recipe) {
+    PrintReport(RecipeReport(plan), flags.json);
+  } else if (flags.json) {
+    PrintReport(SummaryReport(plan), true);
+  } else if (!flags.verify) {
+    PrintSummary(plan);
+  }
   return 0;
 }
 

@@ -84,6 +84,8 @@ void AddCompileOptions(CLI::App& app, CompileFlags& flags) {
   app.add_flag("--check", flags.check, "evaluate before and after each pass and compare");
   app.add_flag("--time-passes", flags.time_passes, "time of each pass to stderr");
   app.add_option("--from", flags.from, "start from this IR, with MODEL's weights and tokenizer")->type_name("FILE.ir");
+  app.add_flag("--no-schedule", flags.no_schedule,
+               "what is printed or dumped has no schedule, places and offsets: to read, not for --from");
   app.add_flag("--no-selftest", flags.no_selftest, "no self-test in the plan");
   app.add_option("-j", flags.jobs, "threads of the compiler")->type_name("N")->check(kPositive);
 }
@@ -153,16 +155,29 @@ int Dispatch(int argc, char** argv) {
   AddCompileOptions(*compile_app, compile);
   compile_app->add_flag("--standalone", compile.standalone,
                         "a program that holds the plan and its loader, and needs no library");
-  compile_app->add_option("-o", compile.output, "the plan (with --stop-after: the IR)")->type_name("OUT.plan");
+  compile_app
+      ->add_option("--emit", compile.emit,
+                   "the phases' code for one target (default: native) in place of a plan, and beside it a C "
+                   "header of its entries, OUT.h")
+      ->check(CLI::IsMember({"obj", "so", "asm", "ll"}));
+  compile_app->add_option("-o", compile.output, "the plan (with --stop-after: the IR; with --emit: the code)")
+      ->type_name("OUT.plan");
 
   OptFlags opt;
   CLI::App* opt_app = app.add_subcommand("opt", "run passes on IR text; without passes: parse, verify, print");
-  opt_app->add_option("FILE", opt.file, "IR text, - for stdin");
+  opt_app->add_option("FILE", opt.file, "IR text, - for stdin (the default where that isn't a terminal)");
   opt_app->add_option("--passes", opt.passes, "comma-separated");
   opt_app->add_option("-o", opt.output, "output, - for stdout");
   opt_app->add_flag("--list-passes", opt.list_passes, "list the passes");
   opt_app->add_flag("--flat", opt.flat, "expand repeat blocks");
   opt_app->add_flag("--remarks", opt.remarks, "say what each pass did");
+  opt_app->add_flag("--verify-each", opt.verify_each,
+                    "verify the module in front of each pass and behind it, and read back what it prints as");
+  opt_app->add_flag("--time-passes", opt.time_passes, "time of each pass to stderr");
+  opt_app->add_flag("--stats", opt.stats,
+                    "ops, values, tensors and bytes, before and behind each pass, in place of the IR");
+  opt_app->add_flag("--no-schedule", opt.no_schedule, "print without schedule, places and offsets");
+  opt_app->add_flag("--json", opt.json, "--list-passes or --stats as JSON");
 
   DescribeFlags describe;
   CLI::App* describe_app = app.add_subcommand("describe", "print the flat description of a model");
@@ -173,18 +188,49 @@ int Dispatch(int argc, char** argv) {
       ->check(kPositive);
 
   InspectFlags inspect;
-  std::string pass;
+  std::string pass, function;
   CLI::App* inspect_app = app.add_subcommand("inspect", "show what a plan holds");
   inspect_app->add_option("PLAN", inspect.plan)->required();
   CLI::Option* ir =
       inspect_app->add_option("--ir", pass, "the IR: final, or after PASS")->expected(0, 1)->type_name("[PASS]");
-  CLI::Option* steps = inspect_app->add_flag("--steps", inspect.steps, "each phase's steps, one line each");
-  CLI::Option* verify = inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
-  steps->excludes(ir)->excludes(verify);
-  inspect_app->add_flag("--text", inspect.text, "the plan as text, from which assemble makes the same bytes again")
+  inspect_app->add_flag("--schedule", inspect.schedule,
+                        "each phase's steps, and its kernel calls: what threads divide, make and read");
+  CLI::Option* memory = inspect_app->add_flag(
+      "--memory", inspect.memory, "what is mapped, peak by positions, states, and what lies in the arenas when");
+  inspect_app->add_flag("--weights", inspect.weights, "every tensor: how it is made, type, layout, offset, hash");
+  CLI::Option* code = inspect_app->add_flag("--code", inspect.code, "targets, entries and functions");
+  inspect_app->add_flag("--recipe", inspect.recipe, "the command and the inputs that make this plan");
+  inspect_app->add_flag("--text", inspect.text, "the plan as text, from which assemble makes the same bytes again");
+  inspect_app->add_flag("--verify", inspect.verify, "check every byte by SHA-256");
+  const std::vector<const char*> views = {"--ir",   "--schedule", "--memory", "--weights",
+                                          "--code", "--recipe",   "--text",   "--verify"};
+  for (const char* view : views)
+    for (const char* other : views)
+      if (view != other) inspect_app->get_option(view)->excludes(inspect_app->get_option(other));
+  CLI::Option* assembly = inspect_app->add_option("--asm", function, "as instructions: all functions, or FUNCTION")
+                              ->expected(0, 1)
+                              ->type_name("[FUNCTION]")
+                              ->needs(code);
+  inspect_app->add_option("--target-cpu", inspect.target, "this target's code alone")->type_name("NAME")->needs(code);
+  inspect_app->add_option("--threads", inspect.threads, "of the session (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->needs(memory);
+  inspect_app->add_option("--context", inspect.context, "positions that are filled (default: the plan's context)")
+      ->type_name("N")
+      ->check(kPositive)
+      ->needs(memory);
+  inspect_app->add_flag("--json", inspect.json, "as JSON: any of these but --ir, --text, --verify; or the summary")
       ->excludes(ir)
-      ->excludes(verify)
-      ->excludes(steps);
+      ->excludes(inspect_app->get_option("--text"))
+      ->excludes(inspect_app->get_option("--verify"));
+
+  ExplainFlags explain;
+  CLI::App* explain_app =
+      app.add_subcommand("explain", "what the passes decided for a plan; of a value or tensor: all that is known");
+  explain_app->add_option("PLAN", explain.plan)->required();
+  explain_app->add_option("NAME", explain.name, "%value or $global, as in the IR: '$b0.wqkv'");
+  explain_app->add_flag("--json", explain.json, "as JSON");
 
   AssembleFlags assemble;
   CLI::App* assemble_app = app.add_subcommand("assemble", "a plan from its text (inspect --text; runtime/README.md)");
@@ -284,8 +330,10 @@ int Dispatch(int argc, char** argv) {
   if (describe_app->parsed()) return CommandDescribe(describe);
   if (inspect_app->parsed()) {
     if (ir->count() > 0) inspect.ir = pass;
+    if (assembly->count() > 0) inspect.assembly = function;
     return CommandInspect(inspect);
   }
+  if (explain_app->parsed()) return CommandExplain(explain);
   if (verify_app->parsed()) {
     NoteGiven(*verify_app, verify_flags.compile);
     return CommandVerify(verify_flags);

@@ -1,72 +1,18 @@
-// Remarks as items that fold.
+// Remarks as lines that fold.
 #include "tools/remarks.h"
 
-#include <algorithm>
-#include <cctype>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
-#include "ir/repeat.h"
+#include "tools/fold_text.h"
 
 namespace llmc {
-namespace {
-
-// `b12.` behind the sigil of a name is a layer; other numbers may grow with it.
-RepeatItem ItemOf(const Diag& diag) {
-  const std::string& text = diag.message;
-  RepeatItem item;
-  const auto digit = [&](size_t at) {
-    return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
-  };
-  for (size_t at = 0; at < text.size();) {
-    size_t end = at;
-    while (digit(end)) ++end;
-    if (end == at || end - at > 9) {
-      end = std::max(end, at + 1);
-      item.Text(std::string_view(text).substr(at, end - at));
-    } else {
-      const int value = std::stoi(text.substr(at, end - at));
-      const bool layer = at >= 2 && text[at - 1] == 'b' && (text[at - 2] == '$' || text[at - 2] == '%') &&
-                         end < text.size() && text[end] == '.';
-      if (!layer) {
-        item.Int(value);
-      } else {
-        item.Layer(value);
-        if (item.layer < 0) item.layer = value;
-      }
-    }
-    at = end;
-  }
-  // What all layers have in common names it.
-  for (const RepeatToken& token : item.tokens) item.key += token.kind == RepeatToken::Kind::Text ? token.text : "#";
-  return item;
-}
-
-}  // namespace
 
 void Remarks::Flush() {
-  std::vector<RepeatItem> items;
-  items.reserve(kept_.size());
-  std::map<std::pair<int, std::string>, int> seen;
-  for (const Diag& diag : kept_) {
-    items.push_back(ItemOf(diag));
-    RepeatItem& item = items.back();
-    item.key += std::to_string(seen[{item.layer, item.key}]++);  // unique in its layer
-  }
-  for (const RepeatBlock& block : FindRepeats(items)) {
-    for (size_t k = 0; k < block.items; ++k) {
-      Diag diag = kept_[block.begin + k];
-      if (block.count > 1) {
-        const int end = block.first_layer + static_cast<int>(block.count) * block.period;
-        diag.message = fmt::format("{}, i = {}..{}{}", ItemText(items, block, k), block.first_layer, end,
-                                   block.period > 1 ? fmt::format(" by {}", block.period) : "");
-      }
-      out_(diag);
-    }
+  std::vector<std::string> lines;
+  lines.reserve(kept_.size());
+  for (const Diag& diag : kept_) lines.push_back(diag.message);
+  for (FoldedLine& line : FoldLines(lines)) {
+    Diag diag = kept_[line.first];
+    diag.message = std::move(line.text);
+    out_(diag);
   }
   kept_.clear();
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "backends/backend.h"
 #include "ir/options.h"
@@ -16,6 +17,7 @@
 #include "passes/resume.h"
 #include "tools/note.h"
 #include "tools/pass_context.h"
+#include "tools/progress.h"
 #include "tools/remarks.h"
 #include "tools/text_file.h"
 
@@ -27,26 +29,28 @@ bool Wants(const std::vector<std::string>& names, std::string_view pass) {
                      [&](const std::string& name) { return name == pass || name == "all"; });
 }
 
-void PrintIr(const std::string& when, const Module& module, bool changed) {
+void PrintIr(const std::string& when, const Module& module, bool changed, bool schedule) {
   Note(fmt::format("# {}{}\n", when, changed ? "" : ": no change"));
-  if (changed) Note(Print(module));
+  if (changed) Note(IrText(module, schedule));
 }
 
-// One numbered file a pass that changed something: 00-import.ir, 01-canonicalize.ir, ... Each is input for --from.
+// One numbered file a pass that changed something: 00-import.ir, 01-canonicalize.ir, ... Each with its schedule is input
+// for --from.
 class Dump {
  public:
-  explicit Dump(const std::string& folder) : folder_(folder) {
+  Dump(const std::string& folder, bool schedule) : folder_(folder), schedule_(schedule) {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
     if (error) Fail(DiagKind::FileError, {folder_, ""}, error.message());
   }
   void Write(const std::string& name, const Module& module, bool changed) {
-    if (changed) WriteText(fmt::format("{}/{:02}-{}.ir", folder_, number_, name), Print(module));
+    if (changed) WriteText(fmt::format("{}/{:02}-{}.ir", folder_, number_, name), IrText(module, schedule_));
     ++number_;
   }
 
  private:
   std::string folder_;
+  bool schedule_;
   int number_ = 0;
 };
 
@@ -203,8 +207,7 @@ ScheduledModel ScheduleModel(const CompileFlags& given) {
   const auto start = std::chrono::steady_clock::now();
   scheduled.model = LoadModel(options);
   if (flags.time_passes)
-    Note(fmt::format("{:<24} {:8.3f} ms\n", "import",
-                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()));
+    Note(PassTimeText("import", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
   Module& module = scheduled.model.module;
   if (!flags.from.empty()) {
     CheckFrom(from, module, flags, given);
@@ -232,23 +235,30 @@ ScheduledModel ScheduleModel(const CompileFlags& given) {
 
   std::unique_ptr<Dump> dump;
   if (!flags.dump_ir.empty()) {
-    dump = std::make_unique<Dump>(flags.dump_ir);
+    dump = std::make_unique<Dump>(flags.dump_ir, !flags.no_schedule);
     dump->Write("import", module, true);
   }
-  if (Wants(flags.print_after, "import")) PrintIr("after import", module, true);
+  if (Wants(flags.print_after, "import")) PrintIr("after import", module, true, !flags.no_schedule);
   std::unique_ptr<PassCheck> check;
   if (flags.check) {
     if (!scheduled.model.weights) throw UsageError("--check evaluates the model: it needs weights");
     check = std::make_unique<PassCheck>(module, *scheduled.model.weights);
   }
+  const bool quiet = !flags.remarks && !flags.check && !flags.time_passes && flags.print_after.empty() &&
+                     flags.print_before.empty();  // nothing else is written between the passes
+  Progress progress(quiet && isatty(STDERR_FILENO) != 0, false, 0);
+  const double passes = static_cast<double>(pipeline.passes.size());
+  double done = 0;
   pipeline.before = [&](const PassInfo& pass, const Module& now) {
-    if (Wants(flags.print_before, pass.name)) PrintIr(fmt::format("before {}", pass.name), now, true);
+    progress(pass.name, done++ / passes);
+    if (Wants(flags.print_before, pass.name))
+      PrintIr(fmt::format("before {}", pass.name), now, true, !flags.no_schedule);
   };
   Remarks remarks(PrintDiag);
   pipeline.after = [&](const PassInfo& pass, const Module& now, bool changed, double seconds) {
-    if (flags.time_passes)
-      Note(fmt::format("{:<24} {:8.3f} ms{}\n", pass.name, seconds * 1e3, changed ? "" : "  (no change)"));
-    if (Wants(flags.print_after, pass.name)) PrintIr(fmt::format("after {}", pass.name), now, changed);
+    if (flags.time_passes) Note(PassTimeText(pass.name, seconds, changed));
+    if (Wants(flags.print_after, pass.name))
+      PrintIr(fmt::format("after {}", pass.name), now, changed, !flags.no_schedule);
     if (dump) dump->Write(std::string(pass.name), now, changed);
     remarks.Flush();
     if (check) check->After(pass, now);

@@ -9,12 +9,24 @@
 
 #include <fmt/format.h>
 
+#include "ir/text.h"
 #include "runtime/plan_error.h"
 #include "runtime/plan_io.h"
 #include "runtime/plan_layout.h"
 #include "tools/note.h"
 
 namespace llmc {
+
+std::string IrText(const Module& module, bool schedule, bool flat) {
+  if (schedule) return Print(module, {.flat = flat});
+  Module bare = module;
+  for (Global& global : bare.globals) global.offset.reset();
+  for (Func& func : bare.funcs) {
+    for (Op& op : func.ops) op.schedule.reset();
+    for (Value& value : func.values) value.at.reset();
+  }
+  return Print(bare, {.flat = flat});
+}
 
 void PrintDiag(const Diag& diag) { Note(fmt::format("{}\n", ToText(diag))); }
 

@@ -157,7 +157,7 @@ class Printing(CliTest):
         plan = self.compile(MODEL)
         self.assertIn("phase        decode 1..1 rows", self.ok(LLMC, "inspect", plan).stdout)
         self.assertRegex(self.ok(LLMC, "inspect", plan).stdout, r"\nbuild        llmc \S+, LLVM 19\S*, (kernels x86-64-v\d\S* [0-9a-f]{16}, )+presets [0-9a-f]{16}\n")
-        self.assertIn('phase decode 1 1\n  step code "decode"\n', self.ok(LLMC, "inspect", plan, "--steps").stdout)
+        self.assertIn('decode steps\n  step\n  code "decode"\n', self.ok(LLMC, "inspect", plan, "--schedule").stdout)
         self.assertIn("\noptions      after = import, numerics = 2, context = 512, kv_type = f16, activations = f32, chunk = 256\n", self.ok(LLMC, "inspect", plan).stdout)
         self.ok(LLMC, "inspect", plan, "--verify")
         self.assertIn("after = plan-memory", self.ok(LLMC, "inspect", plan, "--ir").stdout)

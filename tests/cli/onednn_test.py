@@ -89,7 +89,7 @@ class Numbers(OnednnTest):
 
     def test_bf16_activations(self):
         llvm, onednn, auto = self.plans(GOLDEN / "qwen3-bf16", "--activations", "bf16")
-        self.assertIn("step dnnl bf16 ", self.ok(LLMC, "inspect", onednn, "--steps").stdout)
+        self.assertIn("\n  dnnl bf16 ", self.ok(LLMC, "inspect", onednn, "--schedule").stdout)
         expected = self.rows(llvm)
         for plan in (onednn, auto):
             for found, wanted in zip(self.rows(plan), expected, strict=True):
@@ -192,8 +192,8 @@ class Plans(OnednnTest):
             name, rows = phase.split()
             self.assertRegex(summary, rf"\nphase        {name} {re.escape(rows)} rows, \d+ steps: \d+ dnnl, \d+ barrier, \d+ kernel\n")
         self.assertNotIn("\ntarget", summary)
-        steps = self.ok(LLMC, "inspect", plan, "--steps").stdout
-        self.assertEqual(steps.count("  step dnnl "), sum(int(n) for n in re.findall(r"(\d+) dnnl", summary)))
+        steps = self.ok(LLMC, "inspect", plan, "--schedule").stdout
+        self.assertEqual(steps.count("\n  dnnl "), sum(int(n) for n in re.findall(r"(\d+) dnnl", summary)))
         self.ok(LLMC, "inspect", plan, "--verify")
         chosen = self.ok(LLMC, "inspect", plan, "--ir", "select-backend").stdout
         final = self.ok(LLMC, "inspect", plan, "--ir").stdout

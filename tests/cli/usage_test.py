@@ -96,7 +96,7 @@ class Outputs(CliTest):
 
     def test_a_full_stdout_is_an_error_everywhere(self):
         plan = self.compile(MODEL)
-        for command in (["--help"], ["--version"], ["opt", "--list-passes"], ["inspect", plan], ["inspect", plan, "--ir"], ["inspect", plan, "--steps"], ["describe", MODEL],
+        for command in (["--help"], ["--version"], ["opt", "--list-passes"], ["inspect", plan], ["inspect", plan, "--ir"], ["inspect", plan, "--schedule"], ["explain", plan], ["describe", MODEL],
                         ["tokenize", TINY, "-p", "abc"], ["compile", MODEL, "--stop-after", "import"]):
             with self.subTest(command=command), open("/dev/full", "w") as full:
                 result = subprocess.run([LLMC, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -17,7 +17,10 @@ namespace {
 
 class PlanWeights : public WeightSource {
  public:
-  explicit PlanWeights(const PlanFile& plan) : plan_(plan), section_(plan.Find(SectionKind::Weights)) {}
+  explicit PlanWeights(const PlanFile& plan)
+      : plan_(plan),
+        section_(plan.Find(SectionKind::Weights)),
+        begin_(plan.file_offset() + (section_ == nullptr ? 0 : section_->offset)) {}
 
   void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
     const int64_t row = StoredRowBytes(weight.type);
@@ -28,7 +31,7 @@ class PlanWeights : public WeightSource {
     if (section_ == nullptr || at > section_->size || size > section_->size - at)
       Fail(DiagKind::FileError, {plan_.name(), ""}, fmt::format("${} lies outside the weights", ToText(weight.name)));
     for (uint64_t done = 0; done < size;) {
-      const ssize_t n = pread(plan_.fd(), out + done, size - done, static_cast<off_t>(section_->offset + at + done));
+      const ssize_t n = pread(plan_.fd(), out + done, size - done, static_cast<off_t>(begin_ + at + done));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) Fail(DiagKind::FileError, {plan_.name(), ""}, n < 0 ? std::strerror(errno) : "the file ends early");
       done += static_cast<uint64_t>(n);
@@ -38,6 +41,7 @@ class PlanWeights : public WeightSource {
  private:
   const PlanFile& plan_;
   const PlanSection* section_;
+  uint64_t begin_;  // in the file, which may hold a loader in front of the plan
 };
 
 }  // namespace
