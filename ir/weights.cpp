@@ -51,6 +51,7 @@ class Reader {
       case RecipeKind::Lora: return ReadLora(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Stack: return ReadStacked(global, begin, end, out, depth);
+      case RecipeKind::Transpose: return ReadTransposed(global, begin, end, out, depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
                                             : ReadPacked(global, begin, end, out, depth);
@@ -85,6 +86,21 @@ class Reader {
       Read(input, from, from + n, out, depth + 1);
       out += n * StoredRowBytes(type);
       begin += n;
+    }
+  }
+
+  // Columns [begin, end) of the input, as rows; it is read row by row.
+  void ReadTransposed(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    const Type& type = InputType(global, 0);
+    const auto size = static_cast<size_t>(RowBytes(type.dtype, 1));
+    const int64_t rows = type.dims[0].value;
+    std::vector<std::byte> row(static_cast<size_t>(StoredRowBytes(type)));
+    for (int64_t r = 0; r < rows; ++r) {
+      Read(global.recipe.inputs[0], r, r + 1, row.data(), depth + 1);
+      for (int64_t c = begin; c < end; ++c) {
+        std::memcpy(out + static_cast<size_t>((c - begin) * rows + r) * size,
+                    row.data() + static_cast<size_t>(c) * size, size);
+      }
     }
   }
 
