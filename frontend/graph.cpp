@@ -71,7 +71,9 @@ void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraU
     g.name = use.name;
     g.type.dtype = dtype;
     for (int64_t n : use.dims) g.type.dims.emplace_back(n);
+    if (use.source.transposed) std::swap(g.type.dims[0], g.type.dims[1]);
     index = AddGlobal(std::move(g));
+    if (use.source.transposed) index = Transposed(use, index);
   }
   if (!lora.empty()) index = Adapted(use, index, lora);
   if (!use.fused) {
@@ -104,6 +106,12 @@ int Graph::CutRows(const WeightUse& use) {
     attrs.Set("times", cut.times);
   }
   return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, std::move(attrs)});
+}
+
+int Graph::Transposed(const WeightUse& use, int from) {
+  Type type = module_.globals[static_cast<size_t>(from)].type;
+  std::swap(type.dims[0], type.dims[1]);
+  return AddConst(Name(use.name.layer, use.name.base + "_t"), std::move(type), {RecipeKind::Transpose, {from}, {}});
 }
 
 int Graph::Derived(const WeightUse& use, int from, DType dtype, Recipe recipe) {
@@ -191,7 +199,17 @@ Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name
 Operand Graph::Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name) {
   Attrs attrs;
   attrs.Set("eps", static_cast<float>(spec.eps));
-  return One(OpKind::RmsNorm, {x, Weight(layer, gain)}, attrs, std::move(name));
+  std::vector<Operand> operands = {x};
+  if (HasWeight(layer, gain)) operands.push_back(Weight(layer, gain));
+  if (HasWeight(layer, gain + "_b")) operands.push_back(Weight(layer, gain + "_b"));
+  return One(spec.kind == NormKind::Rms ? OpKind::RmsNorm : OpKind::LayerNorm, std::move(operands), attrs,
+             std::move(name));
+}
+
+Operand Graph::Scale(Operand x, double factor, Name name) {
+  Attrs attrs;
+  attrs.Set("factor", static_cast<float>(factor));
+  return One(OpKind::Scale, {x}, attrs, std::move(name));
 }
 
 Operand Graph::Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result) {

@@ -30,6 +30,7 @@ struct WeightRow {
   WeightPart part{};
   std::vector<SizeRule> dims;
   bool present = true;
+  bool flat = false;  // a file may hold it with more dims: the same elements in the same order
 };
 class WeightRows {
  public:
@@ -41,6 +42,15 @@ class WeightRows {
   }
   void Gain(WeightPart part, std::string base, SizeRule n, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present});
+  }
+  // A gain that files hold as rows of heads.
+  void FlatGain(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present, true});
+  }
+  // The gain and the bias ("BASE_b") of a norm.
+  void Norm(const NormSpec& spec, const std::string& base, const SizeRule& n, bool present = true) {
+    Gain(WeightPart::Norm, base, n, present && spec.gain);
+    Bias(WeightPart::Norm, base + "_b", n, present && spec.bias);
   }
   const std::vector<WeightRow>& all() const { return rows_; }
 
@@ -62,6 +72,7 @@ struct WeightUse {
   std::vector<int64_t> dims;  // outermost first
   std::string rule;           // the dims in fields: "[attention.n_heads * d_head, d_model]"
   TensorRule source;          // "{i}" filled in
+  bool flat = false;          // the tensor may have more dims
   std::optional<RowCut> cut;  // rows of an earlier use instead of a tensor
   bool fused = false;         // stands for the parts that are cut from it
 };

@@ -1,0 +1,118 @@
+"""A family's model as a GGUF file: names by gguf's own table, tensors and keys as its converters change them."""
+
+import numpy as np
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
+
+PERMUTED = {"llama", "smollm3", "granite", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
+NORMED_ATTENTION = {"olmo2", "exaone4"}
+HALF_BITS = GGMLQuantizationType.BF16
+
+
+def get(cfg, *names, default=None):
+    """The first of these keys that has a value."""
+    for name in names:
+        if cfg.get(name) is not None:
+            return cfg[name]
+    return default
+
+
+def rope(cfg):
+    """rope parameters in either spelling."""
+    out = dict(cfg.get("rope_scaling") or {})
+    out.update(cfg.get("rope_parameters") or {})
+    return out
+
+
+def keys(writer, arch, cfg):
+    """Metadata."""
+    heads = get(cfg, "num_attention_heads", "n_head")
+    width = get(cfg, "hidden_size", "n_embd")
+    writer.add_context_length(get(cfg, "max_position_embeddings", "n_positions"))
+    writer.add_block_count(get(cfg, "num_hidden_layers", "n_layer"))
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width))
+    writer.add_head_count(heads)
+    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    if arch not in ("gpt2", "gptneox"):
+        writer.add_head_count_kv(kv)
+    d_head = get(cfg, "head_dim", default=width // heads)
+    if cfg.get("head_dim"):
+        writer.add_key_length(d_head)
+        writer.add_value_length(d_head)
+    if arch in ("gpt2", "gptneox", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
+        writer.add_layer_norm_eps(get(cfg, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5))
+    else:
+        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", default=1e-6))
+    parameters = rope(cfg)
+    theta = get(parameters, "rope_theta") or get(cfg, "rope_theta", "rotary_emb_base")
+    if arch == "hunyuan-dense" and parameters.get("alpha"):
+        theta *= parameters["alpha"] ** (d_head / (d_head - 2))
+    if theta:
+        writer.add_rope_freq_base(theta)
+        partial = get(parameters, "partial_rotary_factor") or get(cfg, "partial_rotary_factor", "rotary_pct", default=1.0)
+        writer.add_rope_dimension_count(int(d_head * partial))
+    if parameters.get("rope_type") in ("linear", "yarn"):
+        writer.add_rope_scaling_type(RopeScalingType[parameters["rope_type"].upper()])
+        writer.add_rope_scaling_factor(parameters["factor"])
+    window = cfg.get("sliding_window")
+    if window is not None and arch in ("gemma2", "gemma3", "phi3", "olmo2", "exaone4", "cohere2"):
+        writer.add_sliding_window(window)
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(cfg["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(cfg["final_logit_softcapping"])
+    if arch == "granite":
+        writer.add_attention_scale(cfg["attention_multiplier"])
+        writer.add_embedding_scale(cfg["embedding_multiplier"])
+        writer.add_residual_scale(cfg["residual_multiplier"])
+        writer.add_logit_scale(cfg["logits_scaling"])
+    if arch in ("command-r", "cohere2"):
+        writer.add_logit_scale(cfg["logit_scale"])
+    if arch in ("gptneox", "stablelm"):
+        writer.add_parallel_residual(cfg.get("use_parallel_residual", arch == "gptneox"))
+    writer.add_vocab_size(cfg["vocab_size"])
+
+
+def interleaved(rows, heads):
+    """Rows of q or k with the two halves of each head interleaved."""
+    return rows.reshape(heads, 2, -1, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def changed(arch, name, value, cfg, variant):
+    """The values of a tensor as the format has them."""
+    heads = get(cfg, "num_attention_heads", "n_head")
+    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    if variant.gain_offset and value.ndim == 1 and "norm" in name and name.endswith(".weight"):
+        return value + np.float32(variant.gain_offset)
+    if arch in PERMUTED and ("q_proj" in name or "k_proj" in name):
+        return interleaved(value, heads if "q_proj" in name else kv)
+    if variant.transposed and value.ndim == 2 and ".h." in name:
+        return value.T
+    if arch in ("gptneox", "falcon") and "query_key_value" in name:
+        # rows of each group to all q, all k, all v
+        groups = heads if arch == "gptneox" else kv
+        grouped = value.reshape(groups, heads // groups + 2, -1, *value.shape[1:])
+        parts = [grouped[:, :-2], grouped[:, -2:-1], grouped[:, -1:]]
+        return np.concatenate([part.reshape(-1, *value.shape[1:]) for part in parts])
+    return value
+
+
+def write(path, variant, model, cfg):
+    """Writes the file: matrices in bf16, vectors in f32."""
+    arch = variant.gguf
+    kind = next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch)
+    names = get_tensor_name_map(kind, get(cfg, "num_hidden_layers", "n_layer"))
+    writer = GGUFWriter(path, arch)
+    keys(writer, arch, cfg)
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and variant.tied:
+            continue
+        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if target is None:
+            raise SystemExit(f"{variant.name}: gguf has no name for {name}")
+        value = np.ascontiguousarray(changed(arch, name, tensor.float().numpy(), cfg, variant))
+        stored = GGMLQuantizationType.F32 if value.ndim == 1 else HALF_BITS
+        writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
