@@ -1,4 +1,6 @@
-// The parameters of published models against transformers' count (tools/golden/configs.py).
+// Descriptions of published models (tools/golden/configs.py): those of families that there are have the parameters that
+// transformers counts, the others are refused with their model_type.
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -40,6 +42,28 @@ TEST(Configs, ParametersOfPublishedModels) {
     Verify(module, "import");
     EXPECT_EQ(FiguresOf(d, weights, module, 16).parameters, total.AsInt());
   }
+}
+
+TEST(Configs, OthersAreRefusedByName) {
+  const Json totals = Read(kData + "configs/totals.json");
+  int refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kData + "configs")) {
+    const std::string name = entry.path().stem().string();
+    if (name == "totals" || totals.Find(name)) continue;
+    SCOPED_TRACE(name);
+    const std::string text = test::ReadBytes(entry.path().string());
+    const std::string type(ParseJson(text, name).Find("model_type").AsString());
+    try {
+      test::Describe(text);
+      ADD_FAILURE() << "it is described";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diag().kind, DiagKind::UnknownArchitecture);
+      EXPECT_NE(std::string(error.what()).find("architecture \"" + type + "\" is not supported"), std::string::npos)
+          << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 10);
 }
 
 }  // namespace

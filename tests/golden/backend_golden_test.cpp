@@ -1,12 +1,19 @@
 // The golden models compiled by each backend that is built in: transformers' logits at every position and its greedy
-// ids, with one thread and with two, and decode after prefill at every split point of the prompt. llvm gives the very
+// ids, with one thread and with two, and decode after prefill at split points of the prompt. llvm gives the very
 // bits of the uncut run; onednn the same bits whatever the number of threads, and another order of sums where another
 // primitive computes the row.
+//
+// Compiling costs a second a target. The families whose parts the others share are compiled for every target that this
+// CPU has and cut everywhere; the others (tools/golden/families.py) here for one target and cut at four places, and in
+// the suite Every, which is a test of its own for tools/check, as the first are.
 #include <array>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <tuple>
 
+#include "ir/op.h"
+#include "passes/check.h"
 #include "tests/golden/golden_files.h"
 #include "tests/support/from_memory.h"
 #include "tools/pass_context.h"
@@ -44,33 +51,30 @@ std::vector<float> Score(Session& session, const std::vector<int32_t>& tokens) {
   return out;
 }
 
-// Where the prompt is cut into prefill and decode: everywhere, and at four places in the folders of families that share
-// their parts with these (tools/golden/families.py).
-std::vector<size_t> SplitsOf(const std::string& folder, size_t tokens) {
-  static constexpr std::array<std::string_view, 4> kEverywhere = {"llama", "mistral", "qwen2", "qwen3"};
+// Families whose parts the others share.
+bool IsAnchor(const std::string& folder) {
+  static constexpr std::array<std::string_view, 4> kAnchors = {"llama", "mistral", "qwen2", "qwen3"};
   const std::string name = folder.substr(folder.find('/') + 1);
-  for (std::string_view family : kEverywhere) {
-    if (!name.starts_with(family)) continue;
-    std::vector<size_t> all(tokens);
-    std::iota(all.begin(), all.end(), size_t{1});
-    return all;
-  }
-  return {1, tokens / 4, tokens / 2, tokens - 1};
+  return std::any_of(kAnchors.begin(), kAnchors.end(),
+                     [&](std::string_view family) { return name.starts_with(family); });
 }
 
-using Param = std::tuple<std::string, std::string>;  // backend, folder
-class BackendGoldenTest : public testing::TestWithParam<Param> {};
+// Where the prompt is cut into prefill and decode.
+std::vector<size_t> Splits(size_t tokens, bool everywhere) {
+  if (!everywhere) return {1, tokens / 4, tokens / 2, tokens - 1};
+  std::vector<size_t> all(tokens);
+  std::iota(all.begin(), all.end(), size_t{1});
+  return all;
+}
 
-TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
-  const auto& [backend, folder] = GetParam();
-  if (backend == "onednn" &&
-      std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), folder) != kSkippedOnOnednn.end())
-    GTEST_SKIP() << "on the list of what onednn can't do";
+// One model on one backend; all: every target that this CPU has, every split, up to four threads.
+void ExpectGolden(const std::string& backend, const std::string& folder, bool all) {
   const Golden golden = ReadGoldenAt(folder);
-  const Executable executable = Compile(backend, folder);
+  const bool one_target = backend == "llvm" && !all;
+  const Executable executable = Compile(backend, folder, "f32", one_target ? TargetsHere().back() : kDefaultTargets);
   ExpectNoReference(executable);
   std::vector<float> first;
-  for (uint32_t threads : {1U, 2U}) {
+  for (uint32_t threads : all ? std::vector<uint32_t>{1, 2, 3, 4} : std::vector<uint32_t>{1, 2}) {
     const std::unique_ptr<Session> session = Open(executable, threads);
     const std::vector<float> logits = Score(*session, golden.prompt);
     ASSERT_EQ(logits.size(), golden.prompt.size() * golden.vocab);
@@ -87,17 +91,15 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
     }
   }
 
-  if (backend == "llvm") {
-    for (const std::string& target : TargetsHere()) {
-      const std::vector<float> logits = Score(*Open(Compile(backend, folder, "f32", target), 2), golden.prompt);
-      EXPECT_TRUE(SameBits(first, logits)) << target;
-    }
+  for (const std::string& target : backend == "llvm" && all ? TargetsHere() : std::vector<std::string>{}) {
+    const std::vector<float> logits = Score(*Open(Compile(backend, folder, "f32", target), 2), golden.prompt);
+    EXPECT_TRUE(SameBits(first, logits)) << target;
   }
 
   constexpr size_t kMostTokens = 37;  // the long prompt is cut short: each split costs a run
   const std::span<const int32_t> tokens(golden.prompt.data(), std::min(golden.prompt.size(), kMostTokens));
   const std::unique_ptr<Session> session = Open(executable, 2);
-  for (size_t split : SplitsOf(folder, tokens.size())) {
+  for (size_t split : Splits(tokens.size(), all)) {
     session->Reset();
     std::span<const float> logits = session->Prefill(tokens.first(split));
     for (size_t row = split - 1;; ++row) {
@@ -112,6 +114,69 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
       logits = session->Decode(tokens[row + 1]);
     }
   }
+}
+
+using Param = std::tuple<std::string, std::string>;  // backend, folder
+class BackendGoldenTest : public testing::TestWithParam<Param> {};
+
+TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
+  const auto& [backend, folder] = GetParam();
+  if (backend == "onednn" &&
+      std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), folder) != kSkippedOnOnednn.end())
+    GTEST_SKIP() << "on the list of what onednn can't do";
+  ExpectGolden(backend, folder, IsAnchor(folder));
+}
+
+class EveryTargetTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryTargetTest, MatchesTransformersAndItself) {
+  for (const std::string& backend : CompiledBackends()) ExpectGolden(backend, GetParam(), true);
+}
+
+std::vector<std::string> OtherFolders() {
+  std::vector<std::string> out = AllFolders();
+  std::erase_if(out, IsAnchor);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EveryTargetTest, testing::ValuesIn(OtherFolders()), TestName);
+
+// What the fusions make of a model's functions: the ops of @decode that they left.
+std::string Fused(const Module& module) {
+  size_t split = 0, pairs = 0, sums = 0, tables = 0;
+  for (const Op& op : module.FindFunc("decode")->ops) {
+    const bool interleaved = op.kind == OpKind::Linear && std::get<bool>(AttrOf(op, "interleave"));
+    pairs += interleaved ? 1 : 0;
+    split += op.kind == OpKind::Linear && op.results.size() > 1 && !interleaved ? 1 : 0;
+    sums += op.kind == OpKind::AddRmsNorm ? 1 : 0;
+  }
+  for (const Global& g : module.globals)
+    tables += g.kind == GlobalKind::Const && g.recipe.kind == RecipeKind::RopeTable ? 1 : 0;
+  return "qkv " + std::to_string(split) + ", gate-up " + std::to_string(pairs) + ", add-norm " + std::to_string(sums) +
+         ", rope tables " + std::to_string(tables);
+}
+
+// Passes leave the bits of every model, with a seeded set of the optional ones off; with all of them what fired is what
+// tests/golden/fused.txt says, a line a folder of HF files.
+TEST(Passes, KeepTheBitsOfEveryModel) {
+  std::string fused;
+  std::mt19937 random(20);
+  for (const std::string& folder : AllFolders()) {
+    SCOPED_TRACE(folder);
+    for (bool whole : {true, false}) {
+      Model model = LoadModel(OptionsFor(ModelIn(folder), "f32"));
+      PassCheck check(model.module, *model.weights);
+      PipelineOptions options;
+      options.after = [&](const PassInfo& pass, const Module& module, bool changed, double) {
+        if (changed) check.After(pass, module);
+      };
+      for (const PassInfo& pass : AllPasses())
+        if (!whole && pass.optional && random() % 2 == 0) options.disabled.emplace(pass.name);
+      RunPipeline(model.module, ContextFor("reference"), options);
+      if (whole && folder.starts_with("golden/")) fused += folder.substr(7) + ": " + Fused(model.module) + "\n";
+    }
+  }
+  EXPECT_EQ(fused, test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/tests/golden/fused.txt"));
 }
 
 // `--activations bf16` against numpy, which rounds the inputs of matrices by torch and computes in float64

@@ -3,8 +3,9 @@ transformers counts for each (a tied head once).
 
     tools/venv tools/golden/configs.py FOLDER [--out tests/data/configs]
 
-FOLDER has copies of published config.json under names of their own. Kept are those whose model_type a preset
-(frontend/arch) has, and of each the keys that its class knows and that are not on the list of harmless ones.
+FOLDER has copies of published config.json under names of their own. Of each are kept the keys that are not on the list
+of harmless ones. Those whose model_type a preset (frontend/arch) has are counted, in totals.json; the others must be
+refused by name.
 """
 
 import argparse
@@ -46,10 +47,11 @@ def main():
     totals = {}
     for path in sorted(args.folder.glob("*.json")):
         config = json.loads(path.read_text())
-        if config.get("model_type") not in types:
-            continue
         kept = {k: v for k, v in sorted(config.items()) if k not in harmless}
         (args.out / path.name).write_text(json.dumps(kept) + "\n")
+        if config.get("model_type") not in types:
+            print(f"{path.stem:32} {config.get('model_type')} has no preset", flush=True)
+            continue
         totals[path.stem] = count(config)
         print(f"{path.stem:32} {totals[path.stem]:>16,}", flush=True)
     lines = [f"  {json.dumps(name)}: {total}" for name, total in totals.items()]
