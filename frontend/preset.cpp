@@ -82,6 +82,9 @@ class Mapper {
       for (const auto& [name, rule] : section_.Merged(key)) CollectKeys(rule, arch_, mapped_);
     }
     CollectKeys(section_.Find("layers"), arch_, mapped_);
+    for (const auto& [name, keys] : section_.Merged("values")) {
+      for (const Json& key : keys.items()) mapped_.insert(rules_.KeyOf(key));
+    }
   }
 
   // Fields of all blocks, then the blocks that layers are of, each with its own fields on top.

@@ -67,7 +67,7 @@ ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const 
     first_layer[b] = static_cast<int64_t>(i);
   }
   for (const WeightUse& use : weights.uses) {
-    if (use.part == WeightPart::Position || use.fused) continue;  // a table; counted by its parts
+    if (use.part == WeightPart::Constant || use.fused) continue;  // not learned; counted by its parts
     int64_t n = CountOf(use);
     out.parameters += n;
     if (use.name.layer < 0) {

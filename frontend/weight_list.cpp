@@ -62,6 +62,23 @@ std::string FillIn(std::string pattern, int64_t layer) {
   return pattern;
 }
 
+// The numbers that the description gives for a vector; for one that each layer has, those of all layers one after
+// another.
+void TakeValues(const Description& d, const WeightRow& row, int layer, WeightUse& use) {
+  std::vector<double>& values = use.source.values;
+  if (values.empty()) return;
+  const size_t times = layer < 0 ? 1 : static_cast<size_t>(d.model.n_layers);
+  const auto n = static_cast<size_t>(row.dims[0].value);
+  if (row.dims.size() != 1 || values.size() != n * times) {
+    Fail(DiagKind::BadValue, {"", "tensors"},
+         fmt::format("{} values for {} = {} {}{}", values.size(), ToText(use.name), use.rule, n,
+                     layer < 0 ? "" : fmt::format(" of {} layers", times)));
+  }
+  if (layer < 0) return;
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(n) * layer;
+  values = std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(n));
+}
+
 WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   WeightUse use;
   use.name = Name(layer, row.base);
@@ -81,11 +98,7 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
     use.source = it->second;
     use.source.from = FillIn(use.source.from, layer);
     for (std::string& other : use.source.others) other = FillIn(other, layer);
-    const auto given = static_cast<int64_t>(use.source.values.size());
-    if (given != 0 && (row.dims.size() != 1 || given != row.dims[0].value)) {
-      Fail(DiagKind::BadValue, {"", "tensors"},
-           fmt::format("{} values for {} = {} {}", given, ToText(use.name), use.rule, row.dims[0].value));
-    }
+    TakeValues(d, row, layer, use);
   }
   return use;
 }

@@ -15,7 +15,7 @@ namespace llmc {
 // Matrix: [out, in], any weight type. Gain, Bias: a vector of floats, f32 in the graph.
 enum class WeightKind : uint8_t { Matrix, Gain, Bias };
 // For the report.
-enum class WeightPart : uint8_t { Embedding, Position, Attention, Ffn, Norm, Head };
+enum class WeightPart : uint8_t { Embedding, Constant, Attention, Ffn, Norm, Head };
 
 // A size with its spelling in fields: {16, "d_model"}.
 struct SizeRule {

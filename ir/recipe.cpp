@@ -42,6 +42,7 @@ const RecipeDef kRopeTable = {
     }};
 const RecipeDef kStack = {1, kManyInputs, {}};
 const RecipeDef kTranspose = {1, 1, {}};
+const RecipeDef kXielu = {4, 4, {}};
 const RecipeDef kPack = {1, kManyInputs, {Optional("interleave", AttrType::Bool, false)}};
 
 constexpr const RecipeDef* kDefs[] = {
@@ -73,6 +74,7 @@ class Checker {
       case RecipeKind::Stack: return CheckStack();
       case RecipeKind::Pack: return CheckPack();
       case RecipeKind::Transpose: return CheckTranspose();
+      case RecipeKind::Xielu: return CheckXielu();
     }
   }
 
@@ -169,6 +171,17 @@ class Checker {
     Type expected = input(0);
     std::swap(expected.dims[0], expected.dims[1]);
     Require(type() == expected, "R13", "makes " + ToText(expected) + ", not " + ToText(type()));
+  }
+
+  void CheckXielu() const {
+    for (size_t i = 0; i < 4; ++i) {
+      Type one;
+      one.dims = {Dim(1)};
+      Require(input(i) == one, "R14", "takes four " + ToText(one) + ", not " + ToText(input(i)));
+    }
+    Type expected;
+    expected.dims = {Dim(4)};
+    Require(type() == expected, "R14", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckPack() const {

@@ -74,7 +74,7 @@ class Rope : public Position {
   }
 
   void AddModelWeights(WeightRows& out) const override {
-    out.Gain(WeightPart::Position, "rope_divisors", {rotary_dim_ / 2, "position.rotary_dim / 2"},
+    out.Gain(WeightPart::Constant, "rope_divisors", {rotary_dim_ / 2, "position.rotary_dim / 2"},
              scaling_ == Scaling::Divisors);
   }
 

@@ -72,6 +72,20 @@ def keys(writer, arch, cfg):
     writer.add_vocab_size(cfg["vocab_size"])
 
 
+XIELU = ("alpha_p", "alpha_n", "beta", "eps")
+
+
+def xielu(writer, model):
+    """The numbers of each layer's activation, which the format keeps as metadata; what it keeps isn't a tensor."""
+    numbers = {n: [] for n in XIELU}
+    for name, tensor in model.state_dict().items():
+        if ".act_fn." in name:
+            numbers[name.rsplit(".", 1)[1]].append(tensor.float().item())
+    for name, values in numbers.items():
+        if values:
+            getattr(writer, f"add_xielu_{name}")(values)
+
+
 def interleaved(rows, heads):
     """Rows of q or k with the two halves of each head interleaved."""
     return rows.reshape(heads, 2, -1, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
@@ -103,8 +117,9 @@ def write(path, variant, model, cfg):
     names = get_tensor_name_map(kind, get(cfg, "num_hidden_layers", "n_layer"))
     writer = GGUFWriter(path, arch)
     keys(writer, arch, cfg)
+    xielu(writer, model)
     for name, tensor in model.state_dict().items():
-        if name == "lm_head.weight" and variant.tied:
+        if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
             continue
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if target is None:
