@@ -20,8 +20,8 @@ struct PlanRequest {
   const Module* module = nullptr;  // as plan-memory left it, verified
   const WeightSource* weights = nullptr;
   std::string backend = "llvm";
-  std::string targets = kDefaultTargets;  // comma-separated
-  int jobs = 1;                           // threads; never reaches the bytes
+  std::string targets = "native";  // comma-separated; the command line says more
+  int jobs = 1;                    // threads; never reaches the bytes
   bool self_test = true;
   bool allow_nonfinite = false;          // logits of the self-test that aren't finite leave it out; else an error
   bool self_test_large = false;          // also above kSelfTestWeights bytes of weights

@@ -122,10 +122,10 @@ class NotFiniteLogits : public InputError {
 void FromInterpreter(const Manifest& manifest, const Module& module, const WeightSource& source, PlanSelfTest& test) {
   Interpreter interpreter(module, source);
   std::optional<bool> overflow;
-  interpreter.on_op = [&](const Func&, const Op& op, const std::vector<Tensor>& results) {
-    if (op.kind != OpKind::KvAppend || overflow) return;
+  interpreter.on_op = [&](const Func&, const Op&, const std::vector<Tensor>& results) {
+    if (results.empty() || overflow) return;
     const Type& type = results[0].type;
-    if (type.dtype == DType::F16)
+    if (type.state >= 0 && type.dtype == DType::F16)
       overflow = CacheOverflow({results[0].as<const uint8_t>(), static_cast<size_t>(2 * ElementCount(type))});
   };
   const std::vector<float> rows =

@@ -18,7 +18,7 @@ constexpr std::string_view kSpecial[] = {"bos_token", "eos_token", "unk_token", 
                                          "pad_token", "cls_token", "mask_token"};
 
 Json ReadIfThere(const std::string& path) {
-  if (!IsRegularFile(path)) return {};
+  if (!IsPresent(path)) return {};
   JsonLimits limits;
   Json root = ParseJson(ReadTextFile(path, limits.max_bytes), path, limits);
   if (!root.is(JsonKind::Object))
@@ -64,7 +64,7 @@ bool AddFromJson(ChatTemplateSources& chat, const std::string& path) {
 
 bool AddFromJinja(ChatTemplateSources& chat, const std::string& directory) {
   const std::string path = JoinPath(directory, "chat_template.jinja");
-  if (IsRegularFile(path)) Add(chat, "default", ReadTextFile(path, kMaxTemplateBytes), path);
+  if (IsPresent(path)) Add(chat, "default", ReadTextFile(path, kMaxTemplateBytes), path);
   std::error_code none;
   std::vector<std::filesystem::path> more;
   for (const auto& entry :

@@ -124,8 +124,8 @@ class Verifier {
     const bool cache = type.layout == Layout::Keys16 || type.layout == Layout::Heads;
     Require(!matrix || (type.dims.size() == 2 && info.cls != DTypeClass::INT && info.cls != DTypeClass::ACT), line,
             text + ": tiles16 is for matrices of floats or blocks");
-    Require(!cache || (type.dims.size() == 3 && info.cls == DTypeClass::FLOAT), line,
-            text + ": keys16 and heads are for float caches [slots, heads, d]");
+    Require(!cache || (type.dims.size() == 3 && (info.cls == DTypeClass::FLOAT || type.dtype == DType::Q8_0)), line,
+            text + ": keys16 and heads are for caches [slots, heads, d] of floats or q8_0");
   }
 
   void CheckGlobals() const {
@@ -177,8 +177,9 @@ class Verifier {
     const StateKindInfo& info = KindOf(global);
     Require(info.rank == 0 || global.type.dims.size() == info.rank, global.line,
             name + ": a " + std::string(info.text) + " state has " + std::to_string(info.rank) + " dims");
-    Require(InfoOf(global.type.dtype).cls == DTypeClass::FLOAT && global.type.layout != Layout::Tiles16, global.line,
-            name + ": a state is of floats, and not in tiles16");
+    const bool blocks = info.holds == StateHolds::POSITIONS && global.type.dtype == DType::Q8_0;
+    Require((blocks || InfoOf(global.type.dtype).cls == DTypeClass::FLOAT) && global.type.layout != Layout::Tiles16,
+            global.line, name + ": a state is of floats, a cache of floats or q8_0, and not in tiles16");
     if (info.holds == StateHolds::PAST) {
       Require(global.attrs.all().size() == 1, global.line,
               name + ": a " + std::string(info.text) + " state has the attribute kind alone");

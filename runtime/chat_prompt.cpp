@@ -67,8 +67,8 @@ class MarkedEncoder {
   }
 
  private:
-  std::vector<int32_t> Ids(const std::string& text, bool parse_special) const {
-    const EncodeOptions options{false, parse_special};  // nothing is put in front
+  std::vector<int32_t> Ids(const std::string& text, bool parse_added) const {
+    const EncodeOptions options{false, parse_added, parse_added};  // nothing is put in front
     return tokenizer_.Encode(text, options);
   }
   // as_text: the piece spells this token and may not become it.
@@ -110,7 +110,7 @@ std::vector<int32_t> EncodeChat(const Executable& executable, std::string_view r
   const ChatTemplates templates = NeedTemplates(executable);
   if (executable.tokenizer.empty()) throw PlanError("the plan has no tokenizer: a conversation can't become ids");
   const Tokenizer tokenizer(executable.tokenizer);
-  if (parse_special) return tokenizer.Encode(templates.Render(request, where), EncodeOptions{false, true});
+  if (parse_special) return tokenizer.Encode(templates.Render(request, where), EncodeOptions{false});
   const std::vector<Added> added = AddedTokens(tokenizer, executable.tokenizer);
   std::vector<std::pair<std::string, bool>> texts;
   for (const Added& token : added) texts.emplace_back(token.text, token.special);

@@ -229,33 +229,45 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
 
 // Each thread reads its part in pieces of a cache line, as plain loads; the sum keeps the compiler from leaving them
 // out.
+namespace {
+
+// A share of the weights: pieces of a MiB in turn, so that the threads read side by side as they do in a matrix; four
+// lines at a time, fetched ahead as kernels do.
+struct Stream {
+  static constexpr uint64_t kPiece = 1 << 20, kStep = 256, kAhead = 5120;
+  const uint8_t* bytes;
+  uint64_t size;
+  uint32_t threads;
+  std::atomic<uint64_t> sum{0};
+
+  void Read(uint32_t thread) {
+    using Vector = uint64_t __attribute__((vector_size(16), aligned(16), may_alias));
+    Vector sums[kStep / sizeof(Vector)] = {};
+    for (uint64_t piece = thread * kPiece; piece < size; piece += threads * kPiece) {
+      const uint64_t end = std::min(piece + kPiece, size / kStep * kStep);
+      for (uint64_t at = piece; at < end; at += kStep) {
+        const auto* v = reinterpret_cast<const Vector*>(bytes + at);
+        for (uint64_t line = 0; line < kStep; line += 64) __builtin_prefetch(bytes + at + kAhead + line);
+        for (size_t i = 0; i < std::size(sums); ++i) sums[i] |= v[i];
+      }
+    }
+    for (const Vector& v : sums) sum.fetch_add(v[0] + v[1]);
+  }
+};
+
+}  // namespace
+
 double Session::StreamWeights() {
-  struct Stream {
-    const uint8_t* bytes;
-    uint64_t size;
-    uint32_t threads;
-    std::atomic<uint64_t> sum{0};
-  };
-  Stream stream{executable_.weights, executable_.weights_size / 64 * 64, pool_.size()};
+  Stream stream{executable_.weights, executable_.weights_size, pool_.size()};
   if (stream.size == 0) return 0;
-  const uint64_t start = NowNanoseconds();
-  pool_.Run(
-      pool_.size(),
-      [](void* data, uint32_t thread) {
-        Stream& s = *static_cast<Stream*>(data);
-        using Vector = uint64_t __attribute__((vector_size(16), aligned(16), may_alias));
-        const uint64_t lines = s.size / 64;
-        Vector sum[4] = {};
-        for (uint64_t line = lines * thread / s.threads; line < lines * (thread + 1) / s.threads; ++line) {
-          const auto* v = reinterpret_cast<const Vector*>(s.bytes + 64 * line);
-          for (int i = 0; i < 4; ++i) sum[i] += v[i];
-        }
-        const Vector all = sum[0] + sum[1] + sum[2] + sum[3];
-        s.sum.fetch_add(all[0] + all[1]);
-      },
-      &stream);
-  const uint64_t time = std::max<uint64_t>(NowNanoseconds() - start, 1);
-  return static_cast<double>(stream.size) * 1e9 / static_cast<double>(time);
+  // The fastest of three: whatever else the machine does makes it slower alone.
+  uint64_t best = UINT64_MAX;
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t start = NowNanoseconds();
+    pool_.Run(pool_.size(), [](void* data, uint32_t thread) { static_cast<Stream*>(data)->Read(thread); }, &stream);
+    best = std::min(best, std::max<uint64_t>(NowNanoseconds() - start, 1));
+  }
+  return static_cast<double>(stream.size) * 1e9 / static_cast<double>(best);
 }
 
 }  // namespace llmc

@@ -74,7 +74,7 @@ class Session {
   // on from where it was, if its states can (ir/states.def); else it is lost, and calls throw until Reset.
   void RequestAbort() { abort_request_.store(1); }
 
-  // Reads the weights once with all threads; bytes per second.
+  // Bytes per second at which all threads read the weights: the fastest of three readings.
   double StreamWeights();
 
  private:

@@ -120,18 +120,19 @@ class Encoder {
     for (const TextSegment& segment : segments) {
       const auto end = begin + static_cast<uint32_t>(segment.text.size());
       if (!segment.parse_special && begin < end) plain_.push_back({begin, end});
+      if (!segment.parse_added && begin < end) bare_.push_back({begin, end});
       begin = end;
     }
     // Where what is plain text and what isn't alternates, specials after normalisation need to know where they are
     // from.
-    track_ = offsets_ || (!plain_.empty() && segments.size() > 1 && !normalized_.empty());
+    track_ = offsets_ || (!(plain_.empty() && bare_.empty()) && segments.size() > 1 && !normalized_.empty());
     const bool bytes = s_.header.model == TokenizerModel::ByteBpe;
     original_ = text;
     TokenizerText whole{text, nullptr, 0, true};
     std::string replaced;
     SourceSpans spans;
     if (!bytes && !IsUtf8(text)) {
-      track_ = track_ || !plain_.empty();
+      track_ = track_ || !plain_.empty() || !bare_.empty();
       replaced = Replaced(text, 0, track_ ? &spans : nullptr);
       whole.bytes = replaced;
       whole.spans = track_ ? spans.data() : nullptr;
@@ -160,10 +161,13 @@ class Encoder {
     CutAdded(normalized_, text, [this](const TokenizerText& part) { Cut(0, part); });
   }
 
-  bool MayBeSpecial(SourceSpan span) const {
-    const auto after = std::upper_bound(plain_.begin(), plain_.end(), span.begin,
-                                        [](uint32_t at, const SourceSpan& plain) { return at < plain.end; });
-    return after == plain_.end() || after->begin >= span.end;
+  static bool Meets(const std::vector<SourceSpan>& parts, SourceSpan span) {
+    const auto after = std::upper_bound(parts.begin(), parts.end(), span.begin,
+                                        [](uint32_t at, const SourceSpan& part) { return at < part.end; });
+    return after != parts.end() && after->begin < span.end;
+  }
+  bool IsText(const AddedSlot& token, SourceSpan span) const {
+    return Meets(bare_, span) || ((token.flags & kAddedSpecial) != 0 && Meets(plain_, span));
   }
 
   // Emits added tokens, and hands what lies between them to `rest`. A match that is refused (not a single word, special
@@ -184,7 +188,7 @@ class Encoder {
       size_t start = at;
       size_t stop = at + (token.end - token.begin);
       at = stop;
-      if ((token.flags & kAddedSpecial) != 0 && !plain_.empty() && !MayBeSpecial(whole.Source(start, stop))) continue;
+      if (!(plain_.empty() && bare_.empty()) && IsText(token, whole.Source(start, stop))) continue;
       if ((token.flags & kAddedSingleWord) != 0 && (IsWordBefore(text, start) || IsWordAt(text, stop))) continue;
       if ((token.flags & kAddedStripLeft) != 0) {
         while (start > done) {
@@ -253,6 +257,7 @@ class Encoder {
   std::vector<Buffer> normalized_text_, cut_text_;  // one a step
   std::string_view original_;
   std::vector<SourceSpan> plain_;  // bytes in which no control token is read
+  std::vector<SourceSpan> bare_;   // parts of the text in which no added token is read
 };
 
 Tokenizer::Tokenizer(std::string_view section)
@@ -314,7 +319,7 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOption
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOptions& options, Work& work) const {
-  const TextSegment segment = {text, options.parse_special};
+  const TextSegment segment = {text, options.parse_special, options.parse_added};
   Encoding encoded = Run({&segment, 1}, false, work);
   if (!options.add_special || section_.table(TokenizerTable::Single).empty()) return std::move(encoded.ids);
   Encoding out;
@@ -332,7 +337,7 @@ std::vector<int32_t> Tokenizer::Encode(std::span<const TextSegment> segments, bo
 
 Encoding Tokenizer::EncodeWithOffsets(std::string_view text, const EncodeOptions& options) const {
   Work work;
-  const TextSegment segment = {text, options.parse_special};
+  const TextSegment segment = {text, options.parse_special, options.parse_added};
   const Encoding encoded = Run({&segment, 1}, true, work);
   Encoding out;
   AddTemplate({&encoded, 1}, options.add_special, out);
@@ -341,7 +346,8 @@ Encoding Tokenizer::EncodeWithOffsets(std::string_view text, const EncodeOptions
 
 Encoding Tokenizer::EncodePair(std::string_view first, std::string_view second, const EncodeOptions& options) const {
   Work work;
-  const std::array<TextSegment, 2> segments = {{{first, options.parse_special}, {second, options.parse_special}}};
+  const std::array<TextSegment, 2> segments = {
+      {{first, options.parse_special, options.parse_added}, {second, options.parse_special, options.parse_added}}};
   const std::array<Encoding, 2> texts = {Run({&segments[0], 1}, true, work), Run({&segments[1], 1}, true, work)};
   Encoding out;
   AddTemplate(texts, options.add_special, out);

@@ -23,12 +23,15 @@ struct EncodeOptions {
   bool add_special = true;
   // Text that spells a control token becomes that token; off for text that must not (it is then ordinary text).
   bool parse_special = true;
+  // The same of any added token, special or not.
+  bool parse_added = true;
 };
 
 // A part of a text of which only some may be read as control tokens.
 struct TextSegment {
   std::string_view text;
   bool parse_special = true;
+  bool parse_added = true;
 };
 
 struct Encoding {
@@ -53,7 +56,7 @@ class Tokenizer {
   // of 2 GiB or more, and when damaged tables give an id outside the vocabulary.
   std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options = {}) const;
   // The segments put together and encoded as one text, in which no control token is read from bytes of a segment whose
-  // parse_special is false.
+  // parse_special is false, and no added token where parse_added is.
   std::vector<int32_t> Encode(std::span<const TextSegment> segments, bool add_special) const;
   Encoding EncodeWithOffsets(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding EncodePair(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;

@@ -1,25 +1,31 @@
 """Compares llmc-run with llama.cpp (PyPI's llama-cpp-python) on the same GGUF file and prints a Markdown table.
 
     tools/venv --peer tools/bench_peers.py --plan smollm2.plan --gguf SmolLM2-135M-Instruct.Q4_1.gguf [--run LLMC_RUN]
+    tools/venv --peer tools/bench_peers.py --shape 1b --type q4_0 [--fork ik_llama.cpp/build/bin/llama-bench]
 
-Both do the same: a prefill of P random ids, then N tokens decoded one by one behind it, and N tokens behind a single
-id (an empty context), R times each; a figure is the median of R in one process. Rounds alternate (llmc, peer, llmc,
-peer, ...), since a machine's memory bandwidth drifts within seconds; the table has the medians over rounds, their
-range, and the median of the ratios taken round by round. The peer gets its best setting: before the first round,
-flash attention on and off and several n_ubatch are tried, for each figure apart. Both are started alike and each
-round loads the model anew. On a CPU with AVX-512 `tools/venv --peer` builds llama.cpp for AVX2, FMA, F16C and BMI2,
-which is what llmc's x86-64-v3 code uses.
+The second form makes the file (tools/shape_gguf.py: a model's shape, random blocks) and the plan, in $LLMC_CACHE or
+~/.cache/llmc. Both programs do the same: a prefill of P random ids, then N tokens decoded one by one behind it, and N
+tokens behind a single id (an empty context), R times each; a figure is the median of R in one process. Rounds
+alternate (llmc, peer, llmc, peer, ...), since a machine's memory bandwidth drifts within seconds; the table has the
+medians over rounds, their range, and the median of the ratios taken round by round. The peer gets its best setting:
+before the first round, flash attention on and off and several n_ubatch are tried, for each figure apart. Both are
+started alike and each round loads the model anew. `tools/venv --peer` builds llama.cpp for this CPU, `--peer-avx2` for
+AVX2, FMA, F16C and BMI2, which is what code for x86-64-v3 (--target) uses. --fork names the llama-bench of a fork,
+which runs in turn with the two, with weights repacked at load (-rtr 1).
 """
 
 import argparse
 import itertools
 import json
+import os
 import pathlib
 import random
 import statistics
 import subprocess
 import sys
 import time
+
+import shape_gguf
 
 UBATCHES = [128, 256, 512]
 PREFILL, DECODE = "prefill_tokens_per_second", "decode_tokens_per_second"
@@ -127,23 +133,55 @@ def run_llmc(args, prompt, new):
     return json.loads(done.stdout)
 
 
+def run_fork(args, prompt, new):
+    """The fork's rates, by its own llama-bench: decode is from an empty context alone."""
+    command = [args.fork, "-m", args.gguf, "-p", str(prompt), "-n", str(new), "-t", str(args.threads), "-rtr", "1"]
+    done = subprocess.run(
+        [*command, "-r", str(args.repeats), "-o", "json"], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
+    rates = {run["n_prompt"] > 0: run["avg_ts"] for run in json.loads(done.stdout)}
+    return {PREFILL: rates[True], DECODE: rates[False]}
+
+
+def make_shape(args):
+    """The GGUF file and the plan of a shape, made once."""
+    folder = pathlib.Path(os.environ.get("LLMC_CACHE", pathlib.Path.home() / ".cache" / "llmc")) / "shapes"
+    folder.mkdir(parents=True, exist_ok=True)
+    gguf = folder / f"{args.shape}-{args.type}.gguf"
+    if not gguf.exists():
+        shape_gguf.write_shape(args.shape, args.type, gguf)
+    context = args.prompt + args.new
+    plan = folder / f"{args.shape}-{args.type}.plan"
+    flags = ["--no-tokenizer", "--no-selftest", "--context", str(max(context, 512))]
+    flags += ["--target-cpu", args.target] if args.target else []
+    subprocess.run([args.llmc, "compile", gguf, "-o", plan, *flags], check=True, stderr=subprocess.DEVNULL)
+    return str(gguf), str(plan)
+
+
 def spread(values):
     """Median and range, for a table cell."""
-    return f"{statistics.median(values):.0f} ({min(values):.0f}-{max(values):.0f})"
+    digits = 0 if min(values) >= 100 else 1
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
 
 
 def cpu():
     """The CPU's name and count."""
     info = pathlib.Path("/proc/cpuinfo").read_text()
     name = next(line.split(":")[1].strip() for line in info.splitlines() if line.startswith("model name"))
-    return f"{name}, {info.count('processor	:')} cores" + (", has AVX-512" if " avx512f " in info else "")
+    features = [f for f in ("avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_tile") if f" {f} " in info]
+    return f"{name}, {info.count('processor	:')} cores ({' '.join(features) or 'AVX2'})"
 
 
 def main():
     """Parses the command line, tunes the peer, alternates, prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", help="llmc's plan of the same model")
-    parser.add_argument("--gguf", required=True)
+    parser.add_argument("--gguf")
+    parser.add_argument("--shape", choices=["1b", "3b", "7b"], help="make both of random blocks")
+    parser.add_argument("--type", default="q4_0", help="of the shape's matrices")
+    parser.add_argument("--target", help="llmc's --target-cpu for the shape's plan")
+    parser.add_argument("--fork", help="llama-bench of a fork of llama.cpp")
+    parser.add_argument("--llmc", default="build/release/llmc", help="the llmc to use")
     parser.add_argument("--run", default="build/release/llmc-run", help="the llmc-run to use")
     parser.add_argument("-p", "--prompt", type=int, default=512)
     parser.add_argument("-n", "--new", type=int, default=128)
@@ -155,8 +193,10 @@ def main():
     if args.peer_worker:
         peer_worker(args.gguf, json.loads(args.peer_worker))
         return
-    if not args.plan:
-        parser.error("--plan is missing")
+    if args.shape:
+        args.gguf, args.plan = make_shape(args)
+    if not args.plan or not args.gguf:
+        parser.error("either --shape, or --plan and --gguf")
 
     wanted = figures(args)
     settings = [{"flash": f, "ubatch": u} for f, u in itertools.product([False, True], UBATCHES)]
@@ -167,7 +207,7 @@ def main():
         chosen.append({"prompt": prompt, "new": new, **settings[best]})
         print(f"peer, {name}: best with {settings[best]}", file=sys.stderr)
 
-    ours, theirs, last = [[] for _ in wanted], [[] for _ in wanted], {}
+    ours, theirs, forks, last = [[] for _ in wanted], [[] for _ in wanted], [], {}
     for i in range(args.rounds):
         mine = {(p, n): run_llmc(args, p, n) for p, n in dict.fromkeys((f[1], f[2]) for f in wanted)}
         peer = run_peer(args, chosen, args.repeats)["results"]
@@ -175,6 +215,8 @@ def main():
             ours[j].append(mine[prompt, new][key])
             theirs[j].append(peer[j][key])
         last = mine[wanted[1][1:3]]
+        if args.fork:
+            forks.append(run_fork(args, args.prompt, args.new))
         print(
             f"round {i + 1}: "
             + ", ".join(f"{f[0]} {o[-1]:.0f} / {t[-1]:.0f}" for f, o, t in zip(wanted, ours, theirs)),
@@ -196,6 +238,11 @@ def main():
             f"| {name} | {spread(a)} | {spread(b)} | {ratio:.2f}x | "
             f"flash attention {'on' if setting['flash'] else 'off'}, n_ubatch {setting['ubatch']} |"
         )
+    if args.fork:
+        print("\n| tokens/s | llmc | fork | ratio |\n|---|---|---|---|")
+        for (name, _, _, key), a in list(zip(wanted, ours))[:2]:
+            b = [rates[key] for rates in forks]
+            print(f"| {name} | {spread(a)} | {spread(b)} | {statistics.median(x / y for x, y in zip(a, b)):.2f}x |")
     moved = last[DECODE] * last["weights_bytes"]
     limit = last["stream_bytes_per_second"]
     print(

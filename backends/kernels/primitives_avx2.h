@@ -225,11 +225,16 @@ INLINE __m256i TwiceOf(__m256i pair, int which) {  // one i16 in both halves
 INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
   return {_mm256_madd_epi16(dot.a, TwiceOf(pair.a, which)), _mm256_madd_epi16(dot.b, TwiceOf(pair.b, which))};
 }
-INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
-  const __m256i v = Broadcast4(a), one = _mm256_set1_epi16(1);
-  const __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(w.a), _mm256_sign_epi8(v, w.a));
-  const __m256i q = _mm256_maddubs_epi16(_mm256_abs_epi8(w.b), _mm256_sign_epi8(v, w.b));
-  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(p, one)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(q, one))};
+INLINE Codes Magnitudes(Codes w) { return {_mm256_abs_epi8(w.a), _mm256_abs_epi8(w.b)}; }
+INLINE void DotSigned(I32x16& sum, Codes w, Codes magnitudes, const int8_t* a) {
+  __m256i t, u;
+  asm volatile(
+      "vpbroadcastd %9, %2\n\tvpsignb %4, %2, %3\n\tvpsignb %5, %2, %2\n\t"
+      "vpmaddubsw %3, %6, %3\n\tvpmaddubsw %2, %7, %2\n\tvpmaddwd %3, %8, %3\n\tvpmaddwd %2, %8, %2\n\t"
+      "vpaddd %3, %0, %0\n\tvpaddd %2, %1, %1"
+      : "+x"(sum.a), "+x"(sum.b), "=&x"(t), "=&x"(u)
+      : "x"(w.a), "x"(w.b), "x"(magnitudes.a), "x"(magnitudes.b), "x"(_mm256_set1_epi16(1)),
+        "m"(*reinterpret_cast<const FourCodes*>(a)));
 }
 #endif
 INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) {

@@ -159,11 +159,12 @@ INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
   const __m512i moved = which == 0 ? _mm512_slli_epi32(pair.v, 16) : _mm512_srli_epi32(pair.v, 16);
   return {_mm512_madd_epi16(dot.v, _mm512_or_si512(kept, moved))};
 }
-INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
+INLINE Codes Magnitudes(Codes w) { return {_mm512_abs_epi8(w.v)}; }
+INLINE void DotSigned(I32x16& sum, Codes w, Codes magnitudes, const int8_t* a) {
   const __m512i v = Broadcast4(a);
   const __m512i signed_a = _mm512_mask_sub_epi8(v, _mm512_movepi8_mask(w.v), _mm512_setzero_si512(), v);
-  const __m512i products = _mm512_maddubs_epi16(_mm512_abs_epi8(w.v), signed_a);
-  return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(products, _mm512_set1_epi16(1)))};
+  const __m512i products = _mm512_maddubs_epi16(magnitudes.v, signed_a);
+  sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(products, _mm512_set1_epi16(1)));
 }
 #endif
 INLINE void FmaInOrder(F32x16& acc, const float* x, F32x16 y) {

@@ -291,10 +291,13 @@ INLINE I32x16 DotSumTimes(Dot dot, I32x16 pair, int which) {
   const I32x16 scale = HalfOf(pair, which);
   return IntLanes([&](int i) { return dot.v[i] * scale.v[i]; });
 }
-// Without VNNI: the same with signed codes, -128 too.
-INLINE I32x16 DotSigned(I32x16 sum, Codes w, const int8_t* a) {
-  for (int i = 0; i < 64; ++i) sum.v[i / 4] += static_cast<int8_t>(w.v[i]) * a[i % 4];
-  return sum;
+// Without VNNI: the same with signed codes, -128 too, and their magnitudes.
+INLINE Codes Magnitudes(Codes w) {
+  for (int i = 0; i < 64; ++i) w.v[i] = static_cast<uint8_t>(w.v[i] < 128 ? w.v[i] : 256 - w.v[i]);
+  return w;
+}
+INLINE void DotSigned(I32x16& sum, Codes w, Codes magnitudes, const int8_t* a) {
+  for (int i = 0; i < 64; ++i) sum.v[i / 4] += magnitudes.v[i] * (w.v[i] < 128 ? a[i % 4] : -a[i % 4]);
 }
 
 // Pairs of lanes (2i, 2i + 1), as the interleaved rotary layout has them.

@@ -68,9 +68,9 @@ INLINE void BlockDots(F codes, I32x16 pair, const uint8_t* const (&x)[R], int64_
     for (int r = 0; r < R; ++r) sum[r] = SplatInt(0);
 #pragma clang loop unroll(full)
     for (int g = 0; g < 8; ++g) {
-      const Codes w = codes(g);
+      const Codes w = codes(g), magnitudes = Magnitudes(w);
 #pragma clang loop unroll(full)
-      for (int r = 0; r < R; ++r) sum[r] = DotSigned(sum[r], w, activations(r, g));
+      for (int r = 0; r < R; ++r) DotSigned(sum[r], w, magnitudes, activations(r, g));
     }
   } else {
     // Groups that an i16 sum holds: 8 * 2 * 15 * 127, 4 * 2 * 31 * 127 and 2 * 2 * 63 * 127 are below 2^15.

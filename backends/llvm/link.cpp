@@ -1,14 +1,16 @@
 // LLD as a library, and what makes its output a blob that needs no loader.
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <lld/Common/Driver.h>
 #include <llvm/Object/ELF.h>
 #include <llvm/Support/raw_ostream.h>
+#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/llvm/codegen.h"
@@ -34,11 +36,25 @@ T Get(llvm::Expected<T> value) {
   return std::move(*value);
 }
 
-// A file without a name, in memory, for LLD, which reads and writes files alone. It has a path while it is open.
+[[noreturn]] void NoMemoryFile(const char* what) {
+  Fail(DiagKind::FileError, {"linking", ""}, std::string(what) + ": " + std::strerror(errno));
+}
+std::string PathOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+// LLD reads and writes files alone. Its inputs are files in memory, which have paths while they are open.
 class MemoryFile {
  public:
-  MemoryFile() : fd_(memfd_create("llmc", MFD_CLOEXEC)) {
-    if (fd_ < 0) Fail("make");
+  explicit MemoryFile(std::string_view bytes) : fd_(memfd_create("llmc", MFD_CLOEXEC)) {
+    if (fd_ < 0) NoMemoryFile("cannot make a file in memory");
+    while (!bytes.empty()) {
+      const ssize_t put = write(fd_, bytes.data(), bytes.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) {
+        close(fd_);
+        NoMemoryFile("cannot write a file in memory");
+      }
+      bytes.remove_prefix(static_cast<size_t>(put));
+    }
   }
   ~MemoryFile() {
     if (fd_ >= 0) close(fd_);
@@ -46,35 +62,48 @@ class MemoryFile {
   MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return PathOf(fd_); }
 
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-  void Write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t put = write(fd_, bytes.data(), bytes.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) Fail("write");
-      bytes.remove_prefix(static_cast<size_t>(put));
-    }
+ private:
+  int fd_;
+};
+
+// Its output goes into a pipe that a thread empties: for a regular file LLD wants to make another one beside it, which
+// /proc doesn't let it.
+class OutputPipe {
+ public:
+  OutputPipe() {
+    if (pipe2(ends_, O_CLOEXEC) != 0) NoMemoryFile("cannot make a pipe");
+    reader_ = std::jthread([this] {
+      std::array<char, 1 << 16> part;
+      while (true) {
+        const ssize_t got = read(ends_[0], part.data(), part.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return;
+        bytes_.append(part.data(), static_cast<size_t>(got));
+      }
+    });
   }
-  std::string Read() const {
-    struct stat info{};
-    if (fstat(fd_, &info) != 0) Fail("read");
-    std::string bytes(static_cast<size_t>(info.st_size), '\0');
-    for (size_t at = 0; at < bytes.size();) {
-      const ssize_t got = pread(fd_, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) Fail("read");
-      at += static_cast<size_t>(got);
+  ~OutputPipe() {
+    Finish();
+    close(ends_[0]);
+  }
+  OutputPipe(const OutputPipe&) = delete;
+  OutputPipe& operator=(const OutputPipe&) = delete;
+  std::string path() const { return PathOf(ends_[1]); }
+  // What was written by all who opened it.
+  std::string Finish() {
+    if (reader_.joinable()) {
+      close(ends_[1]);
+      reader_.join();
     }
-    return bytes;
+    return std::move(bytes_);
   }
 
  private:
-  [[noreturn]] static void Fail(const char* what) {
-    llmc::Fail(DiagKind::FileError, {"linking", ""},
-               std::string("cannot ") + what + " a file in memory: " + std::strerror(errno));
-  }
-  int fd_;
+  int ends_[2];  // to read from, to write into
+  std::string bytes_;
+  std::jthread reader_;
 };
 
 std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::string> options) {
@@ -85,12 +114,9 @@ std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::stri
   if (!usable) Broken("LLD crashed earlier in this process");
   options.insert(options.begin(), "ld.lld");
   std::vector<MemoryFile> files;
-  files.reserve(inputs.size() + 1);
-  for (const std::string& input : inputs) {
-    files.emplace_back().Write(input);
-    options.push_back(files.back().path());
-  }
-  const MemoryFile& output = files.emplace_back();
+  files.reserve(inputs.size());
+  for (const std::string& input : inputs) options.push_back(files.emplace_back(input).path());
+  OutputPipe output;
   options.insert(options.end(), {"-o", output.path()});
   std::vector<const char*> args;
   args.reserve(options.size());
@@ -100,7 +126,7 @@ std::string RunLld(const std::vector<std::string>& inputs, std::vector<std::stri
   const lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
   usable = result.canRunAgain;
   if (result.retCode != 0) Broken(messages);
-  return output.Read();
+  return output.Finish();
 }
 
 void CheckSection(const ElfFile& file, const ElfFile::Elf_Shdr& section) {

@@ -105,7 +105,7 @@ class Outputs(CliTest):
 
     def test_stderr_may_be_full_or_closed(self):
         plan = self.compile(MODEL)
-        flags = ["--remarks", "--time-passes", "--print-after", "all"]
+        flags = ["--target-cpu", "native", "--remarks", "--time-passes", "--print-after", "all"]
         with open("/dev/full", "w") as full:
             for i, options in enumerate(({"stderr": full}, {"preexec_fn": lambda: [os.close(fd) for fd in (0, 1, 2)]})):
                 again, logits = self.folder / f"{i}.plan", self.folder / f"{i}.npy"

@@ -92,12 +92,14 @@ TEST(Safetensors, HeaderText) {
   auto parse = [](const std::string& header) { ParseText(SafetensorsFile(header, "xxxx")); };
   ErrorOf(DiagKind::DuplicateName,
           [&] { parse("{" + Entry("a", "[1]", "[0,4]") + "," + Entry("a", "[1]", "[0,4]") + "}"); });
-  ErrorOf(DiagKind::BadFormat, [&] { parse(" {" + Entry("a", "[1]", "[0,4]") + "}"); });
+  // Taken, as by the format's own reader.
+  parse(" {" + Entry("a", "[1]", "[0,4]") + "}");
+  parse("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}");
+  parse("{\"__metadata__\":{\"format\":\"pt\"}," + Entry("a", "[1]", "[0,4]") + "}");
+  ErrorOf(DiagKind::BadFormat, [&] { parse("{\"__metadata__\":{\"format\":1}," + Entry("a", "[1]", "[0,4]") + "}"); });
   ErrorOf(DiagKind::SyntaxError, [&] { parse("{" + Entry("a", "[1]", "[0,4]")); });
-  ErrorOf(DiagKind::BadFormat, [&] { parse("[]  "); });
+  ErrorOf(DiagKind::BadValue, [&] { parse("[]  "); });
   ErrorOf(DiagKind::BadFormat, [&] { parse("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}"); });
-  ErrorOf(DiagKind::BadFormat,
-          [&] { parse("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}"); });
   ErrorOf(DiagKind::BadValue, [&] { parse("{\"a\":[]}"); });
   ErrorOf(DiagKind::TooLarge, [&] { parse("{\"a\":[[[[[[]]]]]]}"); });
   EXPECT_NE(ErrorOf(DiagKind::Unsupported, [&] { parse("{" + Entry("a", "[1]", "[0,4]", "I32") + "}"); }).find("I32"),

@@ -65,7 +65,9 @@ TEST(ChatStream, DimsReasoningHoweverItIsCut) {
   EXPECT_FALSE(OpensReasoning("<think>\n\n</think>\n\n"));
   ChatStream inside(true);
   inside.BeginReasoning();
-  EXPECT_EQ(inside.Push("r") + inside.Finish(), "\x1b[2mr\x1b[0m");
+  std::string reasoning = inside.Push("r");
+  reasoning += inside.Finish();
+  EXPECT_EQ(reasoning, "\x1b[2mr\x1b[0m");
 }
 
 }  // namespace
