@@ -84,7 +84,8 @@ void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraU
       index = Derived(use, index, DType::F32, {RecipeKind::Add, {index}, attrs});
     } else if (use.kind != WeightKind::Matrix && dtype != DType::F32) {
       index = Derived(use, index, DType::F32, {RecipeKind::Cast, {index}, {}});
-    } else if (use.kind == WeightKind::Matrix && options_.quantize != nullptr && cls == DTypeClass::FLOAT) {
+    } else if (use.kind == WeightKind::Matrix && use.part != WeightPart::Router && options_.quantize != nullptr &&
+               cls == DTypeClass::FLOAT) {
       index = Quantized(use, index);
     }
     has_blocks_ =
@@ -149,6 +150,7 @@ int Graph::Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& l
 
 int Graph::Quantized(const WeightUse& use, int from) {
   MixedMatrix matrix{use.name.base, use.name.layer, static_cast<int>(d_.model.n_layers)};
+  if (use.part == WeightPart::Experts) matrix.base = use.name.base.substr(0, use.name.base.rfind('_'));
   matrix.k = use.dims.back();
   matrix.is_head = use.name.layer < 0 && (use.name.base == "head" || (d_.ends.tied && use.name.base == "embed"));
   if (use.name.layer >= 0) {
@@ -194,6 +196,13 @@ Operand Graph::Weight(int layer, const std::string& base) const {
 
 Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name) {
   return Operand::Local(Append(module_, func(), kind, std::move(operands), std::move(attrs), {std::move(name)})[0]);
+}
+
+std::vector<Operand> Graph::Several(OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names) {
+  std::vector<Operand> out;
+  for (ValueId id : Append(module_, func(), kind, std::move(operands), std::move(attrs), std::move(names)))
+    out.push_back(Operand::Local(id));
+  return out;
 }
 
 Operand Graph::Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name) {

@@ -29,6 +29,8 @@ class Graph {
 
   // An op with one result.
   Operand One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name);
+  // An op with several.
+  std::vector<Operand> Several(OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names);
   // The norm of x with the weights called `gain` and `gain`_b, where they are there.
   Operand Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name);
   Operand Scale(Operand x, double factor, Name name);

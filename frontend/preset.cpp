@@ -167,6 +167,21 @@ class Mapper {
     }
   }
 
+  // Lists of which every entry must be the value given.
+  void Uniform() {
+    for (const auto& [key, only] : section_.Merged("uniform")) {
+      const std::string name = WithArch(key, arch_);
+      mapped_.insert(name);
+      const auto found = config_.Find(name);
+      if (!found || found->null) continue;
+      for (const FieldValue& v : config_.Values(name).value_or(std::vector<FieldValue>{})) {
+        if (v.kind != FieldValue::Kind::Text || v.text != only.AsString())
+          Fail(DiagKind::Unsupported, found->value.place,
+               fmt::format("{} has {}; supported: {}", name, v.shown, only.AsString()));
+      }
+    }
+  }
+
   // Objects of which only one may have members.
   void Exclusive() {
     Json list = section_.Find("exclusive");
@@ -270,6 +285,7 @@ Description Map(const ConfigSource& config, const std::vector<Json>& presets, co
   Complete(d, config.file());
   KeepUsedTensorRules(d);
   mapper.Equalities();
+  mapper.Uniform();
   CheckKeys(config, format, arch, mapper.mapped(), options);
   return std::move(d);
 }

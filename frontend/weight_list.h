@@ -15,7 +15,7 @@ namespace llmc {
 // Matrix: [out, in], any weight type. Gain, Bias: a vector of floats, f32 in the graph.
 enum class WeightKind : uint8_t { Matrix, Gain, Bias };
 // For the report.
-enum class WeightPart : uint8_t { Embedding, Constant, Attention, Ffn, Norm, Head };
+enum class WeightPart : uint8_t { Embedding, Constant, Attention, Ffn, Router, Experts, Norm, Head };
 
 // A size with its spelling in fields: {16, "d_model"}.
 struct SizeRule {
@@ -46,6 +46,13 @@ class WeightRows {
   // A gain that files hold as rows of heads.
   void FlatGain(WeightPart part, std::string base, SizeRule n, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present, true});
+  }
+  // Matrices below one another, and their biases, that files may hold with a dim for the matrix.
+  void Stack(WeightPart part, std::string base, SizeRule rows, SizeRule columns, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Matrix, part, {std::move(rows), std::move(columns)}, present, true});
+  }
+  void FlatBias(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Bias, part, {std::move(n)}, present, true});
   }
   // The gain and the bias ("BASE_b") of a norm.
   void Norm(const NormSpec& spec, const std::string& base, const SizeRule& n, bool present = true) {

@@ -3,8 +3,7 @@
 import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
 
-PERMUTED = {"llama", "smollm3", "granite", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
-NORMED_ATTENTION = {"olmo2", "exaone4"}
+PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
 HALF_BITS = GGMLQuantizationType.BF16
 
 
@@ -65,6 +64,20 @@ def keys(writer, arch, cfg):
         writer.add_embedding_scale(cfg["embedding_multiplier"])
         writer.add_residual_scale(cfg["residual_multiplier"])
         writer.add_logit_scale(cfg["logits_scaling"])
+    if arch == "granitemoe":
+        writer.add_attention_scale(cfg["attention_multiplier"])
+        writer.add_embedding_scale(cfg["embedding_multiplier"])
+        writer.add_residual_scale(cfg["residual_multiplier"])
+        writer.add_logit_scale(cfg["logits_scaling"])
+    experts = get(cfg, "num_experts", "num_local_experts")
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(cfg["num_experts_per_tok"])
+    if cfg.get("moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(cfg["moe_intermediate_size"])
+    shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
+    if shared:
+        writer.add_expert_shared_feed_forward_length(shared)
     if arch in ("command-r", "cohere2"):
         writer.add_logit_scale(cfg["logit_scale"])
     if arch in ("gptneox", "stablelm"):
@@ -110,6 +123,36 @@ def changed(arch, name, value, cfg, variant):
     return value
 
 
+# Where a name ends -> the tensors that it is, rows of each after those of the one before; of experts matrix by matrix.
+EXPERTS = {
+    "experts.gate_up_proj": ("ffn_gate_exps", "ffn_up_exps"),
+    "experts.down_proj": ("ffn_down_exps",),
+    "block_sparse_moe.router.weight": ("ffn_gate_inp",),
+    "mlp.gate.weight": ("ffn_gate_inp",),
+    "shared_mlp.input_linear.weight": ("ffn_gate_shexp", "ffn_up_shexp"),
+    "shared_mlp.output_linear.weight": ("ffn_down_shexp",),
+    "shared_expert.gate_proj.weight": ("ffn_gate_shexp",),
+    "shared_expert.up_proj.weight": ("ffn_up_shexp",),
+    "shared_expert.down_proj.weight": ("ffn_down_shexp",),
+    "shared_expert_gate.weight": ("ffn_gate_inp_shexp",),
+}
+
+
+def add_experts(writer, name, value):
+    """Writes a tensor of a mixture; False: it is none. Routers are f32."""
+    for end, targets in EXPERTS.items():
+        if not name.endswith(end):
+            continue
+        for target, part in zip(targets, np.split(value, len(targets), axis=-2)):
+            stored = GGMLQuantizationType.F32 if "_inp" in target else HALF_BITS
+            part = np.ascontiguousarray(part)
+            data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+            shape = (*part.shape[:-1], data.shape[-1])
+            writer.add_tensor(f"blk.{name.split('.layers.')[1].split('.')[0]}.{target}.weight", data.reshape(shape), raw_dtype=stored)
+        return True
+    return False
+
+
 def write(path, variant, model, cfg):
     """Writes the file: matrices in bf16, vectors in f32."""
     arch = variant.gguf
@@ -120,6 +163,8 @@ def write(path, variant, model, cfg):
     xielu(writer, model)
     for name, tensor in model.state_dict().items():
         if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
+            continue
+        if add_experts(writer, name, tensor.float().numpy()):
             continue
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if target is None:
