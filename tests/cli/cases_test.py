@@ -60,6 +60,9 @@ def safetensors_entry(data, name):
     return 8 + size + entry["data_offsets"][0], entry
 
 
+NATIVE = ("--target-cpu", "native")  # code for this CPU alone: a third of the time
+
+
 class G01(CliTest):
     """Numbers that aren't finite are refused, or seen in the logits."""
 
@@ -72,25 +75,26 @@ class G01(CliTest):
 
     def test_scales_and_minima_of_blocks(self):
         name, row, block = "blk.0.ffn_down.weight", 3, 1
-        for kind, bytes_of_block, fields in (("q4_0", 18, ["scale"]), ("q4_1", 20, ["scale", "minimum"]), ("q5_0", 22, ["scale"]),
-                                             ("q5_1", 24, ["scale", "minimum"]), ("q8_0", 34, ["scale"])):
+        words = ((0x7e00, "NaN"), (0xfc00, "infinite"))
+        for n, (kind, bytes_of_block, fields) in enumerate((("q4_0", 18, ["scale"]), ("q4_1", 20, ["scale", "minimum"]), ("q5_0", 22, ["scale"]),
+                                             ("q5_1", 24, ["scale", "minimum"]), ("q8_0", 34, ["scale"]))):
             source = GGUF / f"llama-{kind}" / "model.gguf"
             offset, _, dims = gguf_tensors(source.read_bytes())[name]
             block_of_row = min(block, dims[0] // 32 - 1)
             for i, field in enumerate(fields):
-                for word, kind_of in ((0x7e00, "NaN"), (0xfc00, "infinite")):
-                    at = offset + (row * (dims[0] // 32) + block_of_row) * bytes_of_block + 2 * i
-                    path = self.damaged(source, at, word)
-                    self.fails(1, LLMC, "compile", path, "-o", self.folder / "m.plan",
-                               says=[name, f"row {row}, block {block_of_row} has the {field} {kind_of}", "--allow-nonfinite", "[BadValue]"])
-                    self.assertEqual(list(self.folder.glob("*.plan*")), [])
+                word, kind_of = words[(n + i) % 2]
+                at = offset + (row * (dims[0] // 32) + block_of_row) * bytes_of_block + 2 * i
+                path = self.damaged(source, at, word)
+                self.fails(1, LLMC, "compile", path, *NATIVE, "-o", self.folder / "m.plan",
+                           says=[name, f"row {row}, block {block_of_row} has the {field} {kind_of}", "--allow-nonfinite", "[BadValue]"])
+                self.assertEqual(list(self.folder.glob("*.plan*")), [])
 
     def test_values_of_floats(self):
         for kind, word, text in (("f16", 0x7c00, "is infinite"), ("f16", 0x7e01, "is NaN"), ("bf16", 0x7f80, "is infinite")):
             source = GGUF / f"llama-{kind}" / "model.gguf"
             offset, _, dims = gguf_tensors(source.read_bytes())["blk.0.attn_q.weight"]
             path = self.damaged(source, offset + 2 * (5 * dims[0] + 7), word)
-            self.fails(1, LLMC, "compile", path, "-o", self.folder / "m.plan", says=["blk.0.attn_q.weight", f"row 5, element 7 {text}"])
+            self.fails(1, LLMC, "compile", path, *NATIVE, "-o", self.folder / "m.plan", says=["blk.0.attn_q.weight", f"row 5, element 7 {text}"])
             self.fails(1, LLMC, "run", path, "--tokens", "1,2,3", "-n", "2", "--print-tokens", says=["blk.0.attn_q.weight", "row 5, element 7"])
 
     def test_allowed_they_are_seen_in_the_logits(self):
@@ -119,11 +123,11 @@ class G01(CliTest):
         shutil.copytree(TINY, model)
         (model / "model.safetensors").write_bytes(data)
         for kind in ("q8_0", "q4_0"):
-            self.fails(1, LLMC, "compile", model, "--quantize", kind, "-o", self.folder / "m.plan",
+            self.fails(1, LLMC, "compile", model, *NATIVE, "--quantize", kind, "-o", self.folder / "m.plan",
                        says=["b1.w_down", "row 4, block 1", kind, "can't store it", "infinite"])
         struct.pack_into("<H", data, offset + 2 * (4 * entry["shape"][1] + 40), 0x7fc0)  # NaN
         (model / "model.safetensors").write_bytes(data)
-        self.fails(1, LLMC, "compile", model, "--quantize", "q8_0", "--allow-nonfinite", "-o", self.folder / "m.plan", says=["row 4, block 1", "can't store it", "NaN"])
+        self.fails(1, LLMC, "compile", model, *NATIVE, "--quantize", "q8_0", "--allow-nonfinite", "-o", self.folder / "m.plan", says=["row 4, block 1", "can't store it", "NaN"])
 
     def key_bias(self, value):
         """qwen2-bias with one element of a bias of keys replaced."""
@@ -139,7 +143,7 @@ class G01(CliTest):
         model = self.key_bias(70000)
         says = ["self-test", "the logit of id", "is NaN", "65504", "--kv-type f32"]
         for backend in ["llvm"] + (["onednn"] if os.environ.get("LLMC_ONEDNN_BUILT") else []):
-            self.fails(1, LLMC, "compile", model, "--backend", backend, "-o", self.folder / "m.plan", says=says)
+            self.fails(1, LLMC, "compile", model, *NATIVE, "--backend", backend, "-o", self.folder / "m.plan", says=says)
             plan = self.compile(model, "m.plan", "--no-selftest", "--backend", backend)
             self.fails(1, LLMC_RUN, plan, "--tokens", "1,2,3", "-n", "2", "--print-tokens", says=["position 2: the logit", "--kv-type f32"])
         self.ok(LLMC_RUN, self.compile(model, "m32.plan", "--kv-type", "f32"), "--selftest")
@@ -151,7 +155,7 @@ class G01(CliTest):
         offset, entry = safetensors_entry(data, "model.norm.weight")
         struct.pack_into(f"<{entry['shape'][0]}f", data, offset, *[3e38] * entry["shape"][0])
         (model / "model.safetensors").write_bytes(data)
-        result = self.fails(1, LLMC, "compile", model, "-o", self.folder / "m.plan", says=["self-test", "the logit of id"])
+        result = self.fails(1, LLMC, "compile", model, *NATIVE, "-o", self.folder / "m.plan", says=["self-test", "the logit of id"])
         self.assertNotIn("--kv-type", result.stderr)
         self.assertFalse((self.folder / "m.plan").exists())
 
@@ -175,11 +179,11 @@ class H01(Tiny):
         for key, value in (("num_beams", 4), ("guidance_scale", 1.5), ("stop_strings", ["x"]), ("a_new_key", 1)):
             self.generation(**{key: value})
             plan = self.folder / "m.plan"
-            result = self.ok(LLMC, "compile", self.model, "-o", plan)
+            result = self.ok(LLMC, "compile", self.model, *NATIVE, "-o", plan)
             self.assertRegex(result.stderr, rf"generation_config\.json:\d+:\d+: warning: {key} = .* has no effect")
             self.assertRegex(self.ok(LLMC, "inspect", plan).stdout, rf"\ngeneration   unused: {key} = ")
         self.generation(num_beams=1, guidance_scale=1.0, stop_strings=[], suppress_tokens=None, a_new_key=False, max_new_tokens=20, transformers_version="5")
-        self.assertNotIn("warning", self.ok(LLMC, "compile", self.model, "-o", self.folder / "m.plan").stderr)
+        self.assertNotIn("warning", self.ok(LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan").stderr)
 
     def test_keys_that_are_obeyed(self):
         hello = self.ok(LLMC, "tokenize", self.model, "-p", "hello").stdout.strip()
@@ -192,7 +196,7 @@ class H01(Tiny):
                 ("no_repeat_ngram_size", 1, again, 8, "16")):
             self.generation(**{key: value})
             plan = self.folder / "m.plan"
-            self.assertNotIn("warning", self.ok(LLMC, "compile", self.model, "-o", plan, "--activations", "f32", "--kv-type", "f32").stderr)
+            self.assertNotIn("warning", self.ok(LLMC, "compile", self.model, *NATIVE, "-o", plan, "--activations", "f32", "--kv-type", "f32").stderr)
             self.assertEqual(self.ok(LLMC_RUN, plan, "--tokens", prompt, "-n", count, "--print-tokens").stdout, expected + "\n", key)
             if value is not None:
                 self.assertIn(f"\ngeneration   {key} = ", self.ok(LLMC, "inspect", plan).stdout)
@@ -209,7 +213,7 @@ class H01(Tiny):
     def test_values_out_of_range_name_file_and_key(self):
         for key, value in (("top_p", 1.5), ("temperature", -1), ("min_p", 2), ("top_k", -1), ("repetition_penalty", 0), ("min_new_tokens", -1)):
             self.generation(do_sample=True, **{key: value})
-            self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "m.plan", says=["generation_config.json:1:", f"{key} is {value}"])
+            self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan", says=["generation_config.json:1:", f"{key} is {value}"])
 
 
     def test_stop_strings_and_logprobs(self):
@@ -274,7 +278,7 @@ class H02(Tiny):
         self.assertEqual(self.ids({"pad_token": "a"}).stdout, plain)
         for config in ({"added_tokens_decoder": {"512": self.TOKEN}}, {"additional_special_tokens": ["<x>"]}, {"extra_special_tokens": {"image_token": "<x>"}}):
             self.assertEqual(self.ids(config).stdout, "65,512,66,221,0,67\n")
-            self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "m.plan", says=['"<x>" has the id 512', "512 rows"])
+            self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan", says=['"<x>" has the id 512', "512 rows"])
         result = self.ids({"split_special_tokens": True})
         self.assertEqual(result.returncode, 1)
         self.assertIn("split_special_tokens", result.stderr)
@@ -301,12 +305,12 @@ class H04(Tiny):
                          lambda: path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n")):
                 path.unlink(missing_ok=True)
                 make()
-                self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "m.plan", says=[name, "[FileError]"])
+                self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan", says=[name, "[FileError]"])
                 path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
             if kept is not None:
                 path.write_bytes(kept)
         (self.model / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n")
-        self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "m.plan", says=["model.safetensors", "git-lfs pointer", "git lfs pull"])
+        self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan", says=["model.safetensors", "git-lfs pointer", "git lfs pull"])
 
 
 class I01toI13(Tiny):
@@ -314,7 +318,7 @@ class I01toI13(Tiny):
 
     def test_I04_no_temporary_folder_is_needed(self):
         for folder in ("", "/nonexistent", "/proc"):
-            self.ok(LLMC, "compile", self.model, "-o", self.folder / "m.plan", env={**os.environ, "TMPDIR": folder}, cwd=self.folder)
+            self.ok(LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan", env={**os.environ, "TMPDIR": folder}, cwd=self.folder)
             self.assertEqual([p.name for p in self.folder.iterdir() if p.name not in ("tiny", "m.plan")], [])
 
     def test_I06_prompts_from_files_and_pipes(self):
@@ -350,7 +354,7 @@ class I01toI13(Tiny):
         self.fails(2, LLMC_RUN, plan, "-p", "a", "-p", "b", says="-p is given twice")
         config = json.loads((self.model / "config.json").read_text())
         (self.model / "config.json").write_text(json.dumps({**config, "architectures": ["a\0b\x1b[31mc"], "model_type": "a\0b\x1b[31mc"}))
-        result = self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "x.plan")
+        result = self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "x.plan")
         self.assertNotIn("\x1b", result.stderr)
         self.assertNotIn("\0", result.stderr)
         self.assertIn("[31mc", result.stderr)
@@ -376,7 +380,7 @@ class I01toI13(Tiny):
     @unittest.skipUnless("LLMC_NO_LINKAT" in os.environ, "only with the library that makes linkat fail")
     def test_I10_files_that_cannot_be_named(self):
         expected = self.compile(self.model)
-        result = self.ok(LLMC, "compile", self.model, "-o", self.folder / "x.plan", env={**os.environ, "LD_PRELOAD": os.environ["LLMC_NO_LINKAT"]})
+        result = self.ok(LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "x.plan", env={**os.environ, "LD_PRELOAD": os.environ["LLMC_NO_LINKAT"]})
         self.assertEqual((self.folder / "x.plan").read_bytes(), expected.read_bytes(), result.stderr)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["m.plan", "tiny", "x.plan"])
 
@@ -393,16 +397,16 @@ class I01toI13(Tiny):
         for text in (" " + header, "\n" + header + "  ", header.replace('"dtype"', '"made_by":"x","dtype"', 1), header.replace("{", '{"__metadata__":null,', 1)
                      if "__metadata__" not in header else header):
             write(text)
-            self.ok(LLMC, "compile", self.model, "-o", self.folder / "m.plan")
+            self.ok(LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "m.plan")
         self.assertIn("weights", weights)
         plain = json.loads(header)
         plain.pop("__metadata__", None)
         for text in (header + "\0\0", json.dumps({"__metadata__": {"a": 1}, **plain}), json.dumps({"__metadata__": "x", **plain})):
             write(text)
-            self.fails(1, LLMC, "compile", self.model, "-o", self.folder / "x.plan", says="model.safetensors")
+            self.fails(1, LLMC, "compile", self.model, *NATIVE, "-o", self.folder / "x.plan", says="model.safetensors")
 
     def test_I12_remarks_of_layers_are_one_line(self):
-        lines = [line for line in self.ok(LLMC, "compile", self.model, "--remarks", "-o", self.folder / "m.plan").stderr.splitlines() if "remark" in line]
+        lines = [line for line in self.ok(LLMC, "compile", self.model, *NATIVE, "--remarks", "-o", self.folder / "m.plan").stderr.splitlines() if "remark" in line]
         self.assertTrue(any("b{i}" in line and "i = 0..4" in line for line in lines), lines)
         self.assertFalse(any("$b1." in line for line in lines), lines)
 
