@@ -39,6 +39,7 @@ class Attention : public Mixer {
             {"cap", cap_},
             {"clip", clip_},
             {"window", window_},
+            {"sinks", sinks_},
             {"sub_norm", sub_norm_}};
   }
 
@@ -85,6 +86,7 @@ class Attention : public Mixer {
     out.Bias(kPart, "bv", kv, qkv_bias);
     AddQkNorm(out, "q_norm", q);
     AddQkNorm(out, "k_norm", kv);
+    out.Gain(kPart, "sinks", {n_heads_, "attention.n_heads"}, sinks_);
     out.Norm(block.norm, "attn_sub_norm", q, sub_norm_);
     out.Matrix(kPart, "wo", d_model, q);
     out.Bias(kPart, "bo", d_model, bias_ == Bias::Qkvo || bias_ == Bias::O);
@@ -103,7 +105,9 @@ class Attention : public Mixer {
     Attrs attrs;
     SetScale(attrs);
     if (window_ != 0) attrs.Set("window", window_);
-    Operand out = g.One(OpKind::Attention, {q, keys, values, g.pos()}, attrs, Name(layer, "att"));
+    std::vector<Operand> operands = {q, keys, values, g.pos()};
+    if (sinks_) operands.push_back(g.Weight(layer, "sinks"));
+    Operand out = g.One(OpKind::Attention, std::move(operands), attrs, Name(layer, "att"));
     out = g.Reshape(out, {Dim("S"), Dim(n_heads_ * d_head_)}, Name(layer, "att_row"));
     if (sub_norm_) out = g.Norm(layer, out, "attn_sub_norm", block.norm, Name(layer, "att_sub_normed"));
     return g.Linear(layer, out, "wo", "bo", "att_out");
@@ -166,6 +170,7 @@ class Attention : public Mixer {
   double cap_ = 0;                  // scores are c tanh(scores / c); 0: none
   double clip_ = 0;                 // q, k and v are cut to -clip .. clip; 0: none
   int64_t window_ = 0;              // a query sees that many keys, itself included; 0: all
+  bool sinks_ = false;              // a score a head that takes part in the softmax and has no value
   bool sub_norm_ = false;           // a norm in front of the last product
 };
 

@@ -10,6 +10,11 @@
 namespace llmc {
 namespace {
 
+// The activations of gates, and the one that is cut to +-limit, with a sigmoid of alpha times the gate.
+enum class ExpertActivation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2, SwigluClamped };
+constexpr auto kExpertActivations = WithActivation("swiglu_clamped");
+std::span<const std::string_view> TextsOf(ExpertActivation) { return kExpertActivations; }
+
 // Their names are those of the op `route`.
 enum class Score : uint8_t { Softmax, Sigmoid, SoftmaxOfChosen };
 constexpr std::array<std::string_view, 3> kScores = {"softmax", "sigmoid", "softmax_of_chosen"};
@@ -29,6 +34,8 @@ class Experts : public Ffn {
   std::unique_ptr<Ffn> Clone() const override { return std::make_unique<Experts>(*this); }
   llmc::Fields Fields() override {
     return {{"act", act_},
+            {"alpha", alpha_},
+            {"limit", limit_},
             {"d_ff", d_ff_},
             {"count", count_},
             {"used", used_},
@@ -48,6 +55,10 @@ class Experts : public Ffn {
 
   void Complete(const ModelSpec& model, const Checker& check) override {
     check.Size("ffn.d_ff", d_ff_, Checker::kMaxWidth);
+    if (act_ != ExpertActivation::SwigluClamped) alpha_ = limit_ = 0;
+    check.Require(
+        act_ != ExpertActivation::SwigluClamped || (alpha_ > 0 && alpha_ <= 1e6 && limit_ > 0 && limit_ <= 1e6),
+        fmt::format("ffn.alpha {} and ffn.limit {} must be positive with swiglu_clamped", alpha_, limit_));
     check.Size("ffn.count", count_, 4096);
     check.Size("ffn.used", used_, std::min<int64_t>(count_, 64));
     constexpr int64_t kTile = 16;  // rows of a packed tile, which belong to one expert
@@ -117,6 +128,10 @@ class Experts : public Ffn {
   Operand Gate(Graph& g, Operand gate, Operand up, Name name) const {
     Attrs attrs;
     attrs.Set("act", std::string(ChoiceText(act_)));
+    if (act_ == ExpertActivation::SwigluClamped) {
+      attrs.Set("alpha", static_cast<float>(alpha_));
+      attrs.Set("limit", static_cast<float>(limit_));
+    }
     return g.One(OpKind::Gated, {gate, up}, attrs, std::move(name));
   }
 
@@ -147,19 +162,20 @@ class Experts : public Ffn {
     return g.One(OpKind::Combine, {down, chosen[1]}, {}, Name(layer, "shared_out"));
   }
 
-  Activation act_ = Activation::Silu;        // of the gates
-  int64_t d_ff_ = 0;                         // width of an expert
-  int64_t count_ = 0, used_ = 0;             // experts; those of a row
-  bool bias_ = false;                        // of the experts' products
-  bool router_bias_ = false;                 // of the router's product
-  Score score_ = Score::Softmax;             // of an expert, from the router's logits
-  bool choice_bias_ = false;                 // added to the scores for the choice alone
-  int64_t groups_ = 0, keep_ = 0;            // experts in equal groups, of which so many are kept; 0: one group
-  GroupBy group_by_ = GroupBy::Max;          // a group's score: its best, or the sum of its two best
-  Renorm renorm_ = Renorm::None;             // weights over their sum + renorm_by, or over max(sum, renorm_by)
-  double renorm_by_ = 0, weight_scale_ = 1;  // the latter behind it
-  int64_t shared_ = 0;                       // width of the shared expert; 0: there is none
-  bool shared_gate_ = false;                 // it is scaled by sigmoid(w x)
+  ExpertActivation act_ = ExpertActivation::Silu;  // of the gates
+  double alpha_ = 0, limit_ = 0;                   // swiglu_clamped
+  int64_t d_ff_ = 0;                               // width of an expert
+  int64_t count_ = 0, used_ = 0;                   // experts; those of a row
+  bool bias_ = false;                              // of the experts' products
+  bool router_bias_ = false;                       // of the router's product
+  Score score_ = Score::Softmax;                   // of an expert, from the router's logits
+  bool choice_bias_ = false;                       // added to the scores for the choice alone
+  int64_t groups_ = 0, keep_ = 0;                  // experts in equal groups, of which so many are kept; 0: one group
+  GroupBy group_by_ = GroupBy::Max;                // a group's score: its best, or the sum of its two best
+  Renorm renorm_ = Renorm::None;                   // weights over their sum + renorm_by, or over max(sum, renorm_by)
+  double renorm_by_ = 0, weight_scale_ = 1;        // the latter behind it
+  int64_t shared_ = 0;                             // width of the shared expert; 0: there is none
+  bool shared_gate_ = false;                       // it is scaled by sigmoid(w x)
 };
 
 }  // namespace

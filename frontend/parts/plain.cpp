@@ -10,12 +10,7 @@ namespace {
 
 // The activations of gates, and xIELU, whose numbers are weights of the layer.
 enum class PlainActivation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2, Xielu };
-constexpr auto kPlainActivations = [] {
-  std::array<std::string_view, kActivations.size() + 1> all{};
-  for (size_t i = 0; i < kActivations.size(); ++i) all[i] = kActivations[i];
-  all.back() = "xielu";
-  return all;
-}();
+constexpr auto kPlainActivations = WithActivation("xielu");
 std::span<const std::string_view> TextsOf(PlainActivation) { return kPlainActivations; }
 constexpr std::array<const char*, 4> kXieluNumbers = {"act_alpha_p", "act_alpha_n", "act_beta", "act_eps"};
 constexpr size_t kLearned = 2;  // of them

@@ -53,8 +53,10 @@ def keys(writer, arch, cfg):
     if parameters.get("rope_type") in ("linear", "yarn"):
         writer.add_rope_scaling_type(RopeScalingType[parameters["rope_type"].upper()])
         writer.add_rope_scaling_factor(parameters["factor"])
+        if parameters.get("original_max_position_embeddings"):
+            writer.add_rope_scaling_orig_ctx_len(parameters["original_max_position_embeddings"])
     window = cfg.get("sliding_window")
-    if window is not None and arch in ("gemma2", "gemma3", "phi3", "olmo2", "exaone4", "cohere2"):
+    if window is not None and arch in ("gemma2", "gemma3", "phi3", "olmo2", "exaone4", "cohere2", "gpt-oss"):
         writer.add_sliding_window(window)
     if arch == "gemma2":
         writer.add_attn_logit_softcapping(cfg["attn_logit_softcapping"])
@@ -73,6 +75,8 @@ def keys(writer, arch, cfg):
     if experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(cfg["num_experts_per_tok"])
+    if arch == "gpt-oss":
+        writer.add_expert_feed_forward_length(cfg["intermediate_size"])
     if cfg.get("moe_intermediate_size"):
         writer.add_expert_feed_forward_length(cfg["moe_intermediate_size"])
     shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
@@ -138,6 +142,31 @@ EXPERTS = {
 }
 
 
+def add_interleaved(writer, name, value):
+    """Writes a tensor of gpt-oss' own kind, matrices [in, out] and gates in even columns; False: it is none."""
+    layer = name.split(".layers.")[1].split(".")[0] if ".layers." in name else ""
+    columns = value.swapaxes(-1, -2) if value.ndim == 3 else value  # [experts, out, in], and biases [experts, out]
+    parts = {
+        "experts.gate_up_proj": {"ffn_gate_exps.weight": (0, 2), "ffn_up_exps.weight": (1, 2)},
+        "experts.down_proj": {"ffn_down_exps.weight": (0, 1)},
+        "experts.gate_up_proj_bias": {"ffn_gate_exps.bias": (0, 2), "ffn_up_exps.bias": (1, 2)},
+        "experts.down_proj_bias": {"ffn_down_exps.bias": (0, 1)},
+        "mlp.router.weight": {"ffn_gate_inp.weight": (0, 1)},
+        "mlp.router.bias": {"ffn_gate_inp.bias": (0, 1)},
+        "self_attn.sinks": {"attn_sinks.weight": (0, 1)},
+        "post_attention_layernorm.weight": {"post_attention_norm.weight": (0, 1)},
+    }
+    for end, targets in parts.items():
+        if name.endswith(end):
+            for target, (first, step) in targets.items():
+                part = np.ascontiguousarray(columns[:, first::step] if step > 1 else columns)
+                stored = HALF_BITS if part.ndim == 3 else GGMLQuantizationType.F32
+                data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+                writer.add_tensor(f"blk.{layer}.{target}", data.reshape((*part.shape[:-1], data.shape[-1])), raw_dtype=stored)
+            return True
+    return False
+
+
 def add_experts(writer, name, value):
     """Writes a tensor of a mixture; False: it is none. Routers are f32."""
     for end, targets in EXPERTS.items():
@@ -163,6 +192,8 @@ def write(path, variant, model, cfg):
     xielu(writer, model)
     for name, tensor in model.state_dict().items():
         if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
+            continue
+        if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
             continue
         if add_experts(writer, name, tensor.float().numpy()):
             continue

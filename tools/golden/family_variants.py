@@ -16,6 +16,7 @@ class Variant:
     gguf: str = ""  # the architecture's name in GGUF files; "": no such golden
     gain_offset: float = 0.0  # what the class adds to its gains
     transposed: bool = False  # matrices are stored [in, out]
+    files: bool = True  # there is a golden of the checkpoint itself, and not of the GGUF file alone
 
     @property
     def tied(self):
@@ -226,6 +227,14 @@ VARIANTS = [
             sizes("granitemoeshared", intermediate_size=16, num_local_experts=5, num_experts_per_tok=3, shared_intermediate_size=24,
                   embedding_multiplier=1.0, residual_multiplier=1.0, attention_multiplier=0.3, logits_scaling=1.0,
                   tie_word_embeddings=True, **v5(10000.0)), spelling=5, gguf="granitemoe"),
+    Variant("gptoss-sinks", "sinks, windows on even layers, clamped gates, biases everywhere, yarn without whole bounds",
+            "GptOssForCausalLM",
+            sizes("gpt_oss", head_dim=8, rms_norm_eps=1e-5, intermediate_size=16, num_local_experts=5, num_experts_per_tok=2,
+                  sliding_window=6, num_hidden_layers=3, attention_bias=True,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                  rope_parameters={"rope_type": "yarn", "rope_theta": 15000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                   "truncate": False, "original_max_position_embeddings": 32}),
+            spelling=5, gguf="gpt-oss", files=False),
     Variant("apertus-xielu", "xIELU with numbers of each layer's own; QK-norm", "ApertusForCausalLM",
             sizes("apertus", rms_norm_eps=1e-5, hidden_act="xielu", num_hidden_layers=3, intermediate_size=28,
                   **v5(12000.0)), spelling=5, gguf="apertus"),
