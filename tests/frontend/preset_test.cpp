@@ -145,8 +145,9 @@ TEST(Preset, RopeIsRefusedByName) {
   // A key inside that is not known may change the angles, whatever its name.
   ErrorFor(DiagKind::UnknownKey,
            TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"mscale\": 0.7}, "));
-  EXPECT_FALSE(test::FieldOf(Describe(TinyConfig("llama", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, "
-                                                          "\"truncate\": false}, ")),
+  EXPECT_FALSE(test::FieldOf(Describe(TinyConfig("llama",
+                                                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, "
+                                                 "\"truncate\": false}, ")),
                              0, "position.truncate")
                    .boolean);
 }
@@ -215,6 +216,14 @@ TEST(Preset, Architectures) {
   ErrorFor(DiagKind::MissingKey, "{}");
   ErrorFor(DiagKind::BadValue, "{\"model_type\": 3}");
   ErrorFor(DiagKind::Unsupported, TinyConfig("llama", "\"hidden_act\": \"quick_gelu\", "));
+  EXPECT_NE(ErrorFor(DiagKind::Unsupported, TinyConfig("falcon", "\"alibi\": true, ")).find("alibi"),
+            std::string::npos);
+  const std::string mixture = "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, ";
+  Describe(TinyConfig("qwen3_moe", mixture + "\"layer_types\": [\"full_attention\", \"full_attention\"], "));
+  ErrorFor(DiagKind::Unsupported,
+           TinyConfig("qwen3_moe", mixture + "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
+  ErrorFor(DiagKind::Unsupported, TinyConfig("qwen2_moe", mixture + "\"use_sliding_window\": true, "));
+  ErrorFor(DiagKind::Unsupported, TinyConfig("olmoe", "\"clip_qkv\": 8.0, "));
 }
 
 TEST(Preset, UnknownKeys) {
