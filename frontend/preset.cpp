@@ -146,7 +146,13 @@ class Mapper {
       }
     }
     if (Json list = section_.Find("ignored_tensors")) {
-      for (const Json& pattern : list.items()) d_.ignored_tensors.emplace_back(pattern.AsString());
+      for (const Json& pattern : list.items()) {
+        // "{n}": the number of layers, which is the number of the first one behind them.
+        std::string text(pattern.AsString());
+        if (const size_t at = text.find("{n}"); at != std::string::npos)
+          text.replace(at, 3, std::to_string(d_.model.n_layers));
+        d_.ignored_tensors.push_back(std::move(text));
+      }
     }
   }
 

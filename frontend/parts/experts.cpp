@@ -84,7 +84,7 @@ class Experts : public Ffn {
     constexpr WeightPart kRouter = WeightPart::Router, kExperts = WeightPart::Experts, kShared = WeightPart::Ffn;
     out.Matrix(kRouter, "w_router", count, d_model);
     out.Bias(kRouter, "b_router", count, router_bias_);
-    out.Bias(WeightPart::Constant, "choice_bias", count, choice_bias_);
+    out.FlatBias(WeightPart::Constant, "choice_bias", count, choice_bias_);
     out.Stack(kExperts, "w_gate_exps", inner, d_model);
     out.FlatBias(kExperts, "b_gate_exps", inner, bias_);
     out.Stack(kExperts, "w_up_exps", inner, d_model);

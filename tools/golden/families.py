@@ -67,6 +67,9 @@ def build(variant, cfg):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(values(name, tuple(parameter.shape), variant, rng)))
+        for name, buffer in model.named_buffers():  # biases on the choice of experts, in some classes
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(torch.from_numpy(values(name, tuple(buffer.shape), variant, rng)))
     return model.to(getattr(torch, variant.dtype))
 
 
