@@ -13,6 +13,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "ir/interpreter.h"
 #include "ir/op.h"
 #include "passes/check.h"
 #include "tests/golden/golden_files.h"
@@ -186,6 +187,35 @@ TEST(Passes, KeepTheBitsOfEveryModel) {
       if (whole && folder.starts_with("golden/")) {
         EXPECT_EQ(expected[folder.substr(7)], " " + Fused(model.module)) << "tests/golden/fused.txt";
       }
+    }
+  }
+}
+
+// Windows, layers without positions, QK-norm, caps, sinks and experts in every third layer, put together in a
+// description alone: the compiled code computes what the interpreter does of the graph as it was imported.
+TEST(Hybrid, RunsFromADescription) {
+  ModelOptions options = OptionsFor(kData + "hybrid.json", "f32");
+  options.weights = "random:7";
+  std::vector<int32_t> tokens(29);
+  std::iota(tokens.begin(), tokens.end(), 5);
+  const Model plain = LoadModel(options);
+  Interpreter interpreter(plain.module, *plain.weights);
+  const std::vector<float> expected = interpreter.Run("forward", tokens, 0, static_cast<int64_t>(tokens.size()));
+  for (const std::string& backend : CompiledBackends()) {
+    SCOPED_TRACE(backend);
+    Model model = LoadModel(options);
+    RunPipeline(model.module, ContextFor(backend));
+    PlanRequest request;
+    request.module = &model.module;
+    request.weights = model.weights.get();
+    request.backend = backend;
+    request.targets = "native";
+    const std::vector<float> logits = Score(*Open(FromMemory(std::make_shared<MemoryPlan>(request)), 2), tokens);
+    ASSERT_EQ(logits.size(), expected.size());
+    if (backend == "llvm") {
+      EXPECT_TRUE(SameBits(logits, expected));
+    } else {
+      EXPECT_LE(Nmse(logits.data(), expected.data(), expected.size()), kNmseF32);
     }
   }
 }
