@@ -1,6 +1,8 @@
 // The feed-forward part as a mixture of experts: a router chooses `used` of `count` gated parts for each row, and their
 // results are added with its weights; with a shared expert, which every row takes, scaled by a gate of its own if it
 // has one.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "frontend/graph.h"
@@ -65,6 +67,9 @@ class Experts : public Ffn {
     check.Require(
         d_ff_ % kTile == 0 && model.d_model % kTile == 0,
         fmt::format("ffn.d_ff {} and d_model {} must be multiples of {} for experts", d_ff_, model.d_model, kTile));
+    check.Require(count_ <= Checker::kMaxCount / std::max(d_ff_, model.d_model),
+                  fmt::format("ffn.count {} times ffn.d_ff {} or d_model {} is above {}", count_, d_ff_, model.d_model,
+                              Checker::kMaxCount));
     if (groups_ == 0) groups_ = 1;
     if (keep_ == 0) keep_ = groups_;
     check.Require(groups_ > 0 && count_ % groups_ == 0, fmt::format("ffn.groups {} don't divide {}", groups_, count_));

@@ -70,7 +70,8 @@ TEST(Description, UnknownKeysNameTheNearest) {
 
 TEST(Description, ChoicesAreListed) {
   std::string message = ErrorOf(DiagKind::Unsupported, [] { Read(Own("\"a\": {\"norm\": {\"kind\": \"batch\"}}")); });
-  EXPECT_NE(message.find("norm.kind = \"batch\" is not supported; supported: rms, layer"), std::string::npos) << message;
+  EXPECT_NE(message.find("norm.kind = \"batch\" is not supported; supported: rms, layer"), std::string::npos)
+      << message;
 }
 
 TEST(Description, Refused) {

@@ -124,6 +124,8 @@ TEST(Experts, RulesAmongTheirFields) {
   };
   EXPECT_NE(refused(R"("d_ff": 24, "count": 8, "used": 2)").find("multiples of 16"), std::string::npos);
   refused(R"("d_ff": 16, "count": 8, "used": 9)");
+  refused(R"("d_ff": 16777216, "count": 4096, "used": 2)");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "groups": -2)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "groups": 3)");
   refused(R"("d_ff": 16, "count": 8, "used": 3, "groups": 4, "keep": 1)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "shared_gate": true)");
