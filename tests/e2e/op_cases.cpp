@@ -71,9 +71,8 @@ void AddRowOps(std::vector<OpCase>& cases) {
   OpCase capped{"capped_head", "", "%y = scale %x {factor = 2.0} : f32[S, 64]\n"};
   capped.tail = "%s = scale %l {factor = 0.125} : f32[S, 64]\n%logits = soft_cap %s {cap = 3.0} : f32[S, 64]\n";
   cases.push_back(capped);
-  cases.push_back({"xielu", "",
-                   "%s = scale %x {factor = 4.0} : f32[S, 64]\n"
-                   "%y = xielu %s {alpha_p = 0.8, alpha_n = 0.5, beta = 0.5, eps = -1e-06} : f32[S, 64]\n"});
+  cases.push_back({"xielu", "weight $numbers : f32[4]\n",
+                   "%s = scale %x {factor = 4.0} : f32[S, 64]\n%y = xielu %s, $numbers : f32[S, 64]\n"});
   cases.push_back(
       {"position_embed", "weight $table : bf16[100, 64]\n",
        "%p = position_embed $table, %tokens, %pos {offset = 2} : f32[S, 64]\n%y = add %x, %p : f32[S, 64]\n"});
