@@ -13,64 +13,159 @@ namespace {
 
 constexpr size_t kNamesInMessage = 8;
 
+// Where the bytes of one weight lie: `parts` of equal size one behind another, rows of `row_bytes`.
+struct Stored {
+  std::shared_ptr<const TensorSet> set;
+  DType dtype{};
+  size_t row_bytes = 0, part_bytes = 0;
+  std::vector<const std::byte*> parts;
+};
+
+// Tensors of one shape and type, one behind another. A vector is one row.
+Stored StoredOf(std::shared_ptr<const TensorSet> set, const std::vector<const TensorInfo*>& tensors, bool is_vector) {
+  Stored out;
+  const TensorInfo& first = *tensors[0];
+  out.dtype = first.dtype;
+  out.part_bytes = first.bytes;
+  for (const TensorInfo* t : tensors) out.parts.push_back(set->Data(*t));
+  out.row_bytes =
+      is_vector ? first.bytes * tensors.size() : static_cast<size_t>(RowBytes(first.dtype, first.dims.back()));
+  out.set = std::move(set);
+  return out;
+}
+
 class FileWeights : public WeightSource {
  public:
+  void Add(const Name& name, Stored stored) { stored_[name] = std::move(stored); }
   void Add(const Name& name, std::shared_ptr<const TensorSet> set, const TensorInfo& tensor) {
-    tensors_[name] = {std::move(set), &tensor};
+    Add(name, StoredOf(std::move(set), {&tensor}, tensor.dims.size() < 2));
   }
 
   void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
-    auto it = tensors_.find(weight.name);
-    LLMC_CHECK(it != tensors_.end(), "no file has $" + ToText(weight.name));
-    const TensorInfo& t = *it->second.tensor;
-    int64_t rows = t.dims.size() < 2 ? 1 : t.dims[0];
-    LLMC_CHECK(t.dtype == weight.type.dtype && begin >= 0 && begin <= end && end <= rows,
+    auto it = stored_.find(weight.name);
+    LLMC_CHECK(it != stored_.end(), "no file has $" + ToText(weight.name));
+    const Stored& s = it->second;
+    size_t at = static_cast<size_t>(begin) * s.row_bytes;
+    const size_t stop = static_cast<size_t>(end) * s.row_bytes;
+    LLMC_CHECK(s.dtype == weight.type.dtype && begin >= 0 && begin <= end && stop <= s.part_bytes * s.parts.size(),
                "rows of $" + ToText(weight.name));
-    auto row_bytes = static_cast<size_t>(RowBytes(t.dtype, t.dims.back()));
-    std::memcpy(out, it->second.set->Data(t) + static_cast<size_t>(begin) * row_bytes,
-                static_cast<size_t>(end - begin) * row_bytes);
+    while (at < stop) {
+      const size_t n = std::min(stop - at, s.part_bytes - at % s.part_bytes);
+      std::memcpy(out, s.parts[at / s.part_bytes] + at % s.part_bytes, n);
+      out += n;
+      at += n;
+    }
   }
 
  private:
-  struct Stored {
-    std::shared_ptr<const TensorSet> set;
-    const TensorInfo* tensor = nullptr;
-  };
-  std::map<Name, Stored> tensors_;
+  std::map<Name, Stored> stored_;
+};
+
+// Numbers that stand in the description, in front of another source.
+class ValueWeights : public WeightSource {
+ public:
+  ValueWeights(const BoundWeights& bound, std::shared_ptr<const WeightSource> rest) : rest_(std::move(rest)) {
+    for (const WeightUse& use : bound.uses) {
+      if (use.source.values.empty()) continue;
+      for (double v : use.source.values) values_[use.name].push_back(static_cast<float>(v));
+    }
+  }
+  void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
+    auto it = values_.find(weight.name);
+    if (it == values_.end()) return rest_->Read(weight, begin, end, out);
+    std::memcpy(out, it->second.data(), static_cast<size_t>(end - begin) * it->second.size() * sizeof(float));
+  }
+
+ private:
+  std::map<Name, std::vector<float>> values_;  // vectors: one row each
+  std::shared_ptr<const WeightSource> rest_;
 };
 
 std::string KindText(WeightKind kind) {
   return kind == WeightKind::Matrix ? "matrix" : kind == WeightKind::Gain ? "gain" : "bias";
 }
 
-const TensorInfo& FindChecked(const TensorSet& set, const WeightUse& use) {
-  const TensorInfo* t = set.Find(use.source.from);
-  if (t == nullptr) {
-    Fail(DiagKind::MissingTensor, {set.files.empty() ? "" : set.files[0]->path(), "tensor " + use.source.from},
-         fmt::format("the tensor is missing; the description needs it as {} {} of {}", KindText(use.kind),
-                     ToText(use.name), ShapeText(use.dims)));
+const TensorInfo* FindByNames(const TensorSet& set, const TensorRule& rule) {
+  if (const TensorInfo* t = set.Find(rule.from)) return t;
+  for (const std::string& other : rule.others) {
+    if (const TensorInfo* t = set.Find(other)) return t;
   }
-  if (t->dims != use.dims) {
-    Fail(DiagKind::ShapeMismatch, set.PlaceOf(*t),
-         fmt::format("{} must be {} = {}, is {}", ToText(use.name), use.rule, ShapeText(use.dims), ShapeText(t->dims)));
-  }
-  DTypeClass cls = InfoOf(t->dtype).cls;
+  return nullptr;
+}
+
+int64_t CountOf(const std::vector<int64_t>& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+const TensorInfo& Find(const TensorSet& set, const WeightUse& use) {
+  if (const TensorInfo* t = FindByNames(set, use.source)) return *t;
+  Fail(DiagKind::MissingTensor, {set.files.empty() ? "" : set.files[0]->path(), "tensor " + use.source.from},
+       fmt::format("the tensor is missing; the description needs it as {} {} of {}", KindText(use.kind),
+                   ToText(use.name), ShapeText(use.dims)));
+}
+
+void CheckType(const TensorSet& set, const WeightUse& use, const TensorInfo& t) {
+  DTypeClass cls = InfoOf(t.dtype).cls;
   if (cls != DTypeClass::FLOAT && (cls != DTypeClass::BLOCK || use.kind != WeightKind::Matrix)) {
-    Fail(DiagKind::Unsupported, set.PlaceOf(*t),
-         fmt::format("a {} of type {} is not supported", KindText(use.kind), InfoOf(t->dtype).text));
+    Fail(DiagKind::Unsupported, set.PlaceOf(t),
+         fmt::format("a {} of type {} is not supported", KindText(use.kind), InfoOf(t.dtype).text));
   }
-  if (use.source.add != 0 && cls != DTypeClass::FLOAT) {
-    Fail(DiagKind::Unsupported, set.PlaceOf(*t),
-         fmt::format("\"add\" to a tensor of type {} is not supported", InfoOf(t->dtype).text));
+  if ((use.source.add != 0 || use.source.transposed) && cls != DTypeClass::FLOAT) {
+    Fail(DiagKind::Unsupported, set.PlaceOf(t),
+         fmt::format("\"add\" to a tensor of type {}, or \"transposed\", is not supported", InfoOf(t.dtype).text));
   }
-  return *t;
+}
+
+const TensorInfo& FindChecked(const TensorSet& set, const WeightUse& use) {
+  const TensorInfo& t = Find(set, use);
+  std::vector<int64_t> dims = use.dims;
+  if (use.source.transposed) std::reverse(dims.begin(), dims.end());
+  if (t.dims != dims && !(use.flat && CountOf(t.dims) == CountOf(dims))) {
+    Fail(DiagKind::ShapeMismatch, set.PlaceOf(t),
+         fmt::format("{} must be {} = {}, is {}", ToText(use.name), use.rule, ShapeText(dims), ShapeText(t.dims)));
+  }
+  CheckType(set, use, t);
+  return t;
+}
+
+// A stack's rule for its tensor number e.
+TensorRule Numbered(TensorRule rule, size_t e) {
+  constexpr std::string_view kMark = "{e}";
+  auto fill = [&](std::string& name) {
+    if (size_t at = name.find(kMark); at != std::string::npos) name.replace(at, kMark.size(), std::to_string(e));
+  };
+  fill(rule.from);
+  for (std::string& other : rule.others) fill(other);
+  return rule;
+}
+
+// The tensors of a stack, "{e}" being 0, 1, ..: as many as make up the weight.
+std::vector<const TensorInfo*> FindStack(const TensorSet& set, const WeightUse& use) {
+  std::vector<const TensorInfo*> parts;
+  for (int64_t left = CountOf(use.dims); left > 0;) {
+    WeightUse part = use;
+    part.source = Numbered(use.source, parts.size());
+    const TensorInfo& t = Find(set, part);
+    CheckType(set, use, t);
+    left -= CountOf(t.dims);
+    if (left < 0 || CountOf(t.dims) == 0 || t.dims.back() != (use.flat ? t.dims.back() : use.dims.back()) ||
+        (!parts.empty() && (t.dims != parts[0]->dims || t.dtype != parts[0]->dtype))) {
+      Fail(DiagKind::ShapeMismatch, set.PlaceOf(t),
+           fmt::format("{} {} is no equal part of {} = {} {}", InfoOf(t.dtype).text, ShapeText(t.dims),
+                       ToText(use.name), use.rule, ShapeText(use.dims)));
+    }
+    parts.push_back(&t);
+  }
+  return parts;
 }
 
 // A tied model's files may hold the head all the same: equal to the embedding it is the same tensor once more,
 // otherwise it counts.
 void SettleHead(Description& d, const TensorSet& set, std::set<std::string_view>& used, const DiagSink& sink) {
   WeightUse head = HeadOf(d);
-  const TensorInfo* stored = set.Find(head.source.from);
+  const TensorInfo* stored = FindByNames(set, head.source);
   if (!d.ends.tied || stored == nullptr) return;
   const TensorInfo& t = FindChecked(set, head);
   const TensorInfo& embed = FindChecked(set, WeightsOf(d)[0]);
@@ -135,6 +230,12 @@ LoraUse BindLora(const LoraAdapter& adapter, size_t index, const WeightUse& use,
 
 }  // namespace
 
+std::shared_ptr<const WeightSource> WithValues(const BoundWeights& bound, std::shared_ptr<const WeightSource> source) {
+  const bool any = std::any_of(bound.uses.begin(), bound.uses.end(),
+                               [](const WeightUse& use) { return !use.source.values.empty(); });
+  return any ? std::make_shared<ValueWeights>(bound, std::move(source)) : source;
+}
+
 BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set,
                          const std::vector<LoraAdapter>& adapters, const DiagSink& sink) {
   std::set<std::string_view> used;
@@ -149,12 +250,19 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
       bound.dtypes.push_back(fused.at(use.cut->whole));
       continue;
     }
-    const TensorInfo& t = FindChecked(*set, use);
+    if (!use.source.values.empty()) {
+      bound.dtypes.push_back(DType::F32);
+      continue;
+    }
+    const bool stack = use.source.from.find("{e}") != std::string::npos;
+    const std::vector<const TensorInfo*> tensors =
+        stack ? FindStack(*set, use) : std::vector<const TensorInfo*>{&FindChecked(*set, use)};
+    const TensorInfo& t = *tensors[0];
     bound.dtypes.push_back(t.dtype);
     if (use.fused) fused[use.name] = t.dtype;
-    source->Add(use.name, set, t);
+    for (const TensorInfo* part : tensors) used.insert(part->name);
+    source->Add(use.name, StoredOf(set, tensors, use.dims.size() < 2));
     bound.places[use.name] = set->PlaceOf(t);
-    used.insert(t.name);
     for (size_t i = 0; i < adapters.size(); ++i) {
       const auto pair = adapters[i].Find(t.name);
       if (pair.first == nullptr) continue;
@@ -167,7 +275,7 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
   }
   RefuseUnused(d.ignored_tensors, *set, used);
   for (size_t i = 0; i < adapters.size(); ++i) RefuseUnused({}, *adapters[i].set, adapted[i]);
-  bound.source = std::move(source);
+  bound.source = WithValues(bound, std::move(source));
   return bound;
 }
 
@@ -177,7 +285,7 @@ BoundWeights UnboundWeights(const Description& d) {
   DType dtype = d.model.dtype == StoredType::F32   ? DType::F32
                 : d.model.dtype == StoredType::F16 ? DType::F16
                                                    : DType::BF16;
-  bound.dtypes.assign(bound.uses.size(), dtype);
+  for (const WeightUse& use : bound.uses) bound.dtypes.push_back(use.source.values.empty() ? dtype : DType::F32);
   return bound;
 }
 

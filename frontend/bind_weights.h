@@ -37,6 +37,9 @@ struct BoundWeights {
 BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>& set,
                          const std::vector<LoraAdapter>& adapters, const DiagSink& sink);
 
+// `source`, with the numbers of weights whose rule gives them in front of it.
+std::shared_ptr<const WeightSource> WithValues(const BoundWeights& bound, std::shared_ptr<const WeightSource> source);
+
 // Without files: every weight has the description's dtype.
 BoundWeights UnboundWeights(const Description& d);
 

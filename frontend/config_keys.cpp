@@ -32,22 +32,29 @@ bool HasPrefix(const Json& list, std::string_view text) {
   return false;
 }
 
-bool Equal(const FieldValue& a, const FieldValue& b) {
-  if (a.kind == FieldValue::Kind::Bool || b.kind == FieldValue::Kind::Bool)
-    return a.kind == b.kind && a.boolean == b.boolean;
-  auto number = [](const FieldValue& v) {
-    return v.kind == FieldValue::Kind::Int ? static_cast<double>(v.integer) : v.number;
-  };
-  return a.kind != FieldValue::Kind::Text && number(a) == number(b);
+bool Equal(const ConfigValue& a, const ConfigValue& b) {
+  const bool plain = !a.null && !a.container && !b.null && !b.container;
+  if (!plain) return a.null == b.null && a.container == b.container && (a.null || (a.empty && b.empty));
+  using Kind = FieldValue::Kind;
+  auto is = [&](Kind kind) { return a.value.kind == kind || b.value.kind == kind; };
+  if (is(Kind::Bool)) return a.value.kind == b.value.kind && a.value.boolean == b.value.boolean;
+  if (is(Kind::Text)) return a.value.kind == b.value.kind && a.value.text == b.value.text;
+  return NumberOf(a.value) == NumberOf(b.value);
 }
 
-bool IsNeutral(const Json& table, const ConfigSource::Key& key, const std::string& arch) {
-  if (key.value.container) return false;
+// The values with which a key changes nothing: those of the table; for a key that is not in it no value at all, and
+// outside the objects of arithmetic nothing that counts as off.
+Json NeutralValues(const Json& table, const std::string& key, const std::string& arch) {
   for (const auto& [name, values] : table.members()) {
-    if (WithArch(name, arch) != key.text) continue;
-    for (const Json& v : values.items()) {
-      if (Equal(ToConfigValue(v).value, key.value.value)) return true;
-    }
+    if (WithArch(name, arch) == key) return values;
+  }
+  return {};
+}
+
+bool IsNeutral(const Json& values, const ConfigSource::Key& key) {
+  if (!values) return key.member ? key.value.null : key.value.empty;
+  for (const Json& v : values.items()) {
+    if (Equal(ToConfigValue(v), key.value)) return true;
   }
   return false;
 }
@@ -81,19 +88,20 @@ void CheckKeys(const ConfigSource& config, const std::string& section, const std
       nested.insert(m.substr(0, dot));
   }
   for (const ConfigSource::Key& key : config.Keys(nested)) {
-    // Among keys of arithmetic `false` says something too.
-    bool has_value = key.member ? !key.value.null : !key.value.empty;
-    if (mapped.contains(key.text) || !has_value || Holds(lists.Find("known"), key.text)) continue;
+    if (mapped.contains(key.text) || Holds(lists.Find("known"), key.text)) continue;
     if (prefixes && HasPrefix(prefixes, key.text)) continue;
     if (std::find(options.allow_unknown.begin(), options.allow_unknown.end(), key.text) != options.allow_unknown.end())
       continue;
-    if (IsNeutral(lists.Find("neutral"), key, arch)) continue;
+    const Json neutral = NeutralValues(lists.Find("neutral"), key.text, arch);
+    if (IsNeutral(neutral, key)) continue;
     std::string hint = fmt::format("--allow-unknown {} passes over it", key.text);
-    for (const auto& [name, reason] : lists.Find("refused").members()) {
-      if (WithArch(name, arch) == key.text) {
-        Fail(DiagKind::Unsupported, key.place,
-             fmt::format("{} = {}: {}; {}", key.text, key.value.value.shown, reason.AsString(), hint));
-      }
+    std::string reason = neutral ? fmt::format("supported: {}", neutral.source()) : "";
+    for (const auto& [name, why] : lists.Find("refused").members()) {
+      if (WithArch(name, arch) == key.text) reason = why.AsString();
+    }
+    if (!reason.empty()) {
+      Fail(DiagKind::Unsupported, key.place,
+           fmt::format("{} = {}: {}; {}", key.text, key.value.value.shown, reason, hint));
     }
     std::string stem = StemIn(table.Find("stems"), key.text);
     if (key.member || !stem.empty()) {

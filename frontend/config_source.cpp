@@ -162,9 +162,8 @@ std::optional<std::vector<FieldValue>> GgufConfig::Values(std::string_view key) 
   const GgufValue* v = header_.Find(key);
   if (v == nullptr) return std::nullopt;
   const Place place{file_, fmt::format("key {}", key)};
-  if (v->type != GgufType::Array || v->element == GgufType::Array || v->element == GgufType::F32 ||
-      v->element == GgufType::F64)
-    Fail(DiagKind::BadValue, place, "must be an array of integers, booleans or strings");
+  if (v->type != GgufType::Array || v->element == GgufType::Array)
+    Fail(DiagKind::BadValue, place, "must be an array of plain values");
   std::vector<FieldValue> out;
   auto add = [&](FieldValue::Kind kind, std::string shown) -> FieldValue& {
     out.emplace_back();
@@ -178,6 +177,8 @@ std::optional<std::vector<FieldValue>> GgufConfig::Values(std::string_view key) 
       add(FieldValue::Kind::Bool, b != std::byte{0} ? "true" : "false").boolean = b != std::byte{0};
   } else if (v->element == GgufType::String) {
     for (std::string_view s : v->Strings()) add(FieldValue::Kind::Text, JsonQuote(s.substr(0, kShownBytes))).text = s;
+  } else if (v->element == GgufType::F32 || v->element == GgufType::F64) {
+    for (double x : v->Floats()) add(FieldValue::Kind::Float, fmt::format("{}", x)).number = x;
   } else {
     for (int64_t n : v->Ints()) add(FieldValue::Kind::Int, std::to_string(n)).integer = n;
   }

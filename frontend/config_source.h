@@ -54,6 +54,7 @@ class HfConfig : public ConfigSource {
   std::optional<std::vector<std::string>> Strings(std::string_view key) const override;
   std::optional<std::vector<FieldValue>> Values(std::string_view key) const override;
   const std::string& file() const override { return file_; }
+  const Json& root() const { return root_; }
 
  private:
   Json Value(std::string_view key) const;

@@ -42,9 +42,17 @@ Fields ModelSpec::Fields() {
   return {{"name", name},  {"vocab", vocab}, {"d_model", d_model}, {"n_layers", n_layers}, {"max_context", max_context},
           {"dtype", dtype}};
 }
-Fields NormSpec::Fields() { return {{"kind", kind}, {"eps", eps}}; }
-Fields WiringSpec::Fields() { return {{"order", order}}; }
-Fields EndsSpec::Fields() { return {{"tied", tied}, {"head_bias", head_bias}}; }
+Fields NormSpec::Fields() { return {{"kind", kind}, {"eps", eps}, {"gain", gain}, {"bias", bias}}; }
+Fields WiringSpec::Fields() { return {{"order", order}, {"residual", residual}}; }
+Fields EndsSpec::Fields() {
+  return {{"tied", tied},
+          {"head_bias", head_bias},
+          {"learned_positions", learned_positions},
+          {"position_offset", position_offset},
+          {"embed_scale", embed_scale},
+          {"logit_scale", logit_scale},
+          {"logit_cap", logit_cap}};
+}
 
 std::vector<FieldGroup> GroupsOf(Block& block) {
   return {{"norm", "", block.norm.Fields()},
@@ -99,12 +107,21 @@ void Complete(Description& d, const std::string& file) {
           std::all_of(name.begin(), name.end(), [](unsigned char c) { return c == '_' || std::isalnum(c) != 0; }) &&
           std::isdigit(static_cast<unsigned char>(name[0])) == 0,
       fmt::format("name is {}, must be 1 to 64 letters, digits and '_', not starting with a digit", JsonQuote(name)));
+  check.Require(d.ends.position_offset >= 0 && d.ends.position_offset <= Checker::kMaxCount - d.model.max_context,
+                fmt::format("ends.position_offset is {}", d.ends.position_offset));
+  check.Nonzero("ends.embed_scale", d.ends.embed_scale);
+  check.Nonzero("ends.logit_scale", d.ends.logit_scale);
+  check.Require(d.ends.logit_cap >= 0 && d.ends.logit_cap <= 1e30,
+                fmt::format("ends.logit_cap is {}, must be 0 (none) or positive", d.ends.logit_cap));
   LLMC_CHECK(!d.blocks.empty() && static_cast<int64_t>(d.layers.size()) == d.model.n_layers,
              "layers and blocks are set");
   for (auto& [block_name, block] : d.blocks) {
     check.Enter(d.blocks.size() == 1 ? "" : fmt::format("block {}: ", block_name));
     check.Require(std::isfinite(block.norm.eps) && block.norm.eps >= 0 && block.norm.eps < 1,
                   fmt::format("norm.eps is {}, must be at least 0 and below 1", block.norm.eps));
+    check.Require(block.norm.kind == NormKind::Layer || !block.norm.bias, "norm.bias goes with norm.kind layer");
+    check.Require(block.norm.gain || !block.norm.bias, "norm.bias goes with a gain");
+    check.Nonzero("wiring.residual", block.wiring.residual);
     block.mixer->Complete(block, d.model, check);
     block.ffn->Complete(d.model, check);
   }

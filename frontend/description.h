@@ -20,12 +20,13 @@ enum class StoredType : uint8_t { F32, F16, BF16 };
 inline constexpr std::array<std::string_view, 3> kStoredTypes = {"f32", "f16", "bf16"};
 inline std::span<const std::string_view> TextsOf(StoredType) { return kStoredTypes; }
 
-enum class NormKind : uint8_t { Rms };
-inline constexpr std::array<std::string_view, 1> kNormKinds = {"rms"};
+enum class NormKind : uint8_t { Rms, Layer };
+inline constexpr std::array<std::string_view, 2> kNormKinds = {"rms", "layer"};
 inline std::span<const std::string_view> TextsOf(NormKind) { return kNormKinds; }
 
-enum class WiringOrder : uint8_t { Sequential };
-inline constexpr std::array<std::string_view, 1> kWiringOrders = {"sequential"};
+enum class WiringOrder : uint8_t { Sequential, Post, Sandwich, Parallel, ParallelTwo };
+inline constexpr std::array<std::string_view, 5> kWiringOrders = {"sequential", "post", "sandwich", "parallel",
+                                                                  "parallel_two"};
 inline std::span<const std::string_view> TextsOf(WiringOrder) { return kWiringOrders; }
 
 // Sizes of the whole model; 0: not given.
@@ -43,19 +44,27 @@ struct ModelSpec {
 struct NormSpec {
   NormKind kind = NormKind::Rms;
   double eps = 1e-6;
+  bool gain = true;
+  bool bias = false;  // layer
   llmc::Fields Fields();
 };
 
 // How a layer's parts are joined (wiring.cpp).
 struct WiringSpec {
   WiringOrder order = WiringOrder::Sequential;
+  double residual = 1.0;  // on what each part adds to the stream
   llmc::Fields Fields();
 };
 
 // What stands before the first and after the last layer.
 struct EndsSpec {
-  bool tied = false;       // the head is the embedding
-  bool head_bias = false;  // the head has a bias
+  bool tied = false;               // the head is the embedding
+  bool head_bias = false;          // the head has a bias
+  bool learned_positions = false;  // a row of a table of max_context + position_offset rows is added to each embedding
+  int64_t position_offset = 0;     // row of position 0
+  double embed_scale = 1.0;        // on the embedding's rows
+  double logit_scale = 1.0;        // on the logits
+  double logit_cap = 0.0;          // c tanh(logits / c), behind the scale; 0: none
   llmc::Fields Fields();
 };
 
@@ -79,8 +88,13 @@ bool operator==(const Block& a, const Block& b);
 
 // Where a weight of the graph comes from.
 struct TensorRule {
-  std::string from;  // name in the file; "{i}" stands for the layer, "{e}" for the expert of a stack
-  double add = 0;    // norm gains: added to the stored value
+  // Name in the file; "{i}" stands for the layer, "{e}" for the number of a part in a stack: tensors 0, 1, .. one
+  // behind another.
+  std::string from;
+  std::vector<std::string> others;  // names that it has in other files
+  double add = 0;                   // norm gains: added to the stored value
+  bool transposed = false;          // a matrix stored as [in, out]
+  std::vector<double> values;       // the numbers themselves, instead of a tensor
   // The tensor holds these weights (their names without layer), rows below one another; this is one of them. In each of
   // `groups` equal runs of rows stand the rows of all parts: 1, or a field's name ("attention.n_heads").
   std::vector<std::string> parts;

@@ -1,5 +1,6 @@
 // llmc's own JSON form of a description: reader and printer (frontend/README.md shows it by example).
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -150,25 +151,46 @@ void ReadLayers(Description& d, const Json& root, const std::string& file) {
   for (int64_t i = 0; i < d.model.n_layers; ++i) d.layers.push_back(pattern[static_cast<size_t>(i) % pattern.size()]);
 }
 
+double Finite(const Json& value) {
+  const double number = value.AsDouble();
+  if (!std::isfinite(number))
+    Fail(DiagKind::BadValue, value.place(), fmt::format("must be a finite number, is {}", value.source()));
+  return number;
+}
+
 TensorRule ReadRule(const Json& value) {
   TensorRule rule = TensorRuleOf(value);
-  if (rule.from.empty()) Fail(DiagKind::BadValue, value.place(), "a tensor needs a name in the file");
+  if (rule.from.empty() == rule.values.empty())
+    Fail(DiagKind::BadValue, value.place(), "a tensor needs a name in the file, or values");
   return rule;
 }
 
+void WriteNames(JsonWriter& out, std::string_view key, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  out.Key(key).BeginArray();
+  for (const std::string& name : names) out.String(name);
+  out.End();
+}
+
 void WriteRule(JsonWriter& out, const TensorRule& rule) {
-  if (rule.add == 0 && rule.parts.empty()) {
+  TensorRule plain;
+  plain.from = rule.from;
+  if (rule == plain) {
     out.String(rule.from);
     return;
   }
-  out.BeginObject().Key("from").String(rule.from);
+  out.BeginObject();
+  if (!rule.from.empty()) out.Key("from").String(rule.from);
+  WriteNames(out, "others", rule.others);
   if (rule.add != 0) out.Key("add").Double(rule.add);
-  if (!rule.parts.empty()) {
-    out.Key("parts").BeginArray();
-    for (const std::string& part : rule.parts) out.String(part);
+  if (rule.transposed) out.Key("transposed").Bool(true);
+  WriteNames(out, "parts", rule.parts);
+  if (!rule.groups.empty()) out.Key("groups").String(rule.groups);
+  if (!rule.values.empty()) {
+    out.Key("values").BeginArray();
+    for (double v : rule.values) out.Double(v);
     out.End();
   }
-  if (!rule.groups.empty()) out.Key("groups").String(rule.groups);
   out.End();
 }
 
@@ -193,14 +215,20 @@ TensorRule TensorRuleOf(const Json& value) {
   for (const auto& [key, v] : value.members()) {
     if (key == "from") {
       rule.from = v.AsString();
+    } else if (key == "others") {
+      for (const Json& other : v.items()) rule.others.emplace_back(other.AsString());
     } else if (key == "add") {
-      rule.add = v.AsDouble();
+      rule.add = Finite(v);
+    } else if (key == "transposed") {
+      rule.transposed = v.AsBool();
     } else if (key == "parts") {
       for (const Json& part : v.items()) rule.parts.emplace_back(part.AsString());
     } else if (key == "groups") {
       rule.groups = v.AsString();
+    } else if (key == "values") {
+      for (const Json& n : v.items()) rule.values.push_back(Finite(n));
     } else {
-      UnknownKey(v, key, "a tensor", {"from", "add", "parts", "groups"});
+      UnknownKey(v, key, "a tensor", {"from", "others", "add", "transposed", "parts", "groups", "values"});
     }
   }
   return rule;

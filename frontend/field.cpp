@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -35,7 +36,10 @@ struct Setter {
   }
   void operator()(double* out) const {
     if (v.kind != FieldValue::Kind::Int && v.kind != FieldValue::Kind::Float) WrongType("a number");
-    *out = NumberOf(v);
+    const double number = NumberOf(v);
+    if (!std::isfinite(number))
+      Fail(DiagKind::BadValue, v.place, fmt::format("{} must be a finite number, is {}", name, v.shown));
+    *out = number;
   }
   void operator()(std::string* out) const {
     if (v.kind != FieldValue::Kind::Text) WrongType("a string");

@@ -32,7 +32,7 @@ std::optional<FieldValue> ScalarOf(const Json& value);
 // An Int or a Float as a number; 0 for the other kinds.
 double NumberOf(const FieldValue& value);
 
-// A number that nobody has given: Complete() derives it. (NaN: no source can say it.)
+// A number that nobody has given: Complete() derives it. (NaN: SetField refuses it.)
 inline constexpr double kDerived = std::numeric_limits<double>::quiet_NaN();
 
 // A choice is an enum of uint8_t; TextsOf(value) gives the spellings in the order of its enumerators:

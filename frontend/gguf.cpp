@@ -295,6 +295,14 @@ std::vector<std::string_view> GgufValue::Strings() const {
   }
   return out;
 }
+std::vector<double> GgufValue::Floats() const {
+  std::vector<double> out;
+  for (uint64_t i = 0; IsArrayOf(GgufType::F32) && i < count; ++i)
+    out.push_back(static_cast<double>(Load<float>(data.data() + i * sizeof(float))));
+  for (uint64_t i = 0; IsArrayOf(GgufType::F64) && i < count; ++i)
+    out.push_back(Load<double>(data.data() + i * sizeof(double)));
+  return out;
+}
 std::vector<int64_t> GgufValue::Ints() const {
   std::vector<int64_t> out;
   if (type != GgufType::Array || element == GgufType::String) return out;

@@ -31,9 +31,10 @@ struct GgufValue {
   std::optional<bool> Bool() const;
   std::optional<std::string_view> String() const;
   bool IsArrayOf(GgufType t) const { return type == GgufType::Array && element == t; }
-  // All elements of an array of strings, or of integers of one type; empty when it is none.
+  // All elements of an array of strings, of integers or of floats of one type; empty when it is none.
   std::vector<std::string_view> Strings() const;
   std::vector<int64_t> Ints() const;
+  std::vector<double> Floats() const;
 };
 
 struct GgufKey {

@@ -71,7 +71,9 @@ void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraU
     g.name = use.name;
     g.type.dtype = dtype;
     for (int64_t n : use.dims) g.type.dims.emplace_back(n);
+    if (use.source.transposed) std::swap(g.type.dims[0], g.type.dims[1]);
     index = AddGlobal(std::move(g));
+    if (use.source.transposed) index = Transposed(use, index);
   }
   if (!lora.empty()) index = Adapted(use, index, lora);
   if (!use.fused) {
@@ -82,7 +84,8 @@ void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraU
       index = Derived(use, index, DType::F32, {RecipeKind::Add, {index}, attrs});
     } else if (use.kind != WeightKind::Matrix && dtype != DType::F32) {
       index = Derived(use, index, DType::F32, {RecipeKind::Cast, {index}, {}});
-    } else if (use.kind == WeightKind::Matrix && options_.quantize != nullptr && cls == DTypeClass::FLOAT) {
+    } else if (use.kind == WeightKind::Matrix && use.part != WeightPart::Router && options_.quantize != nullptr &&
+               cls == DTypeClass::FLOAT) {
       index = Quantized(use, index);
     }
     has_blocks_ =
@@ -104,6 +107,12 @@ int Graph::CutRows(const WeightUse& use) {
     attrs.Set("times", cut.times);
   }
   return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, std::move(attrs)});
+}
+
+int Graph::Transposed(const WeightUse& use, int from) {
+  Type type = module_.globals[static_cast<size_t>(from)].type;
+  std::swap(type.dims[0], type.dims[1]);
+  return AddConst(Name(use.name.layer, use.name.base + "_t"), std::move(type), {RecipeKind::Transpose, {from}, {}});
 }
 
 int Graph::Derived(const WeightUse& use, int from, DType dtype, Recipe recipe) {
@@ -141,6 +150,7 @@ int Graph::Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& l
 
 int Graph::Quantized(const WeightUse& use, int from) {
   MixedMatrix matrix{use.name.base, use.name.layer, static_cast<int>(d_.model.n_layers)};
+  if (use.part == WeightPart::Experts) matrix.base = use.name.base.substr(0, use.name.base.rfind('_'));
   matrix.k = use.dims.back();
   matrix.is_head = use.name.layer < 0 && (use.name.base == "head" || (d_.ends.tied && use.name.base == "embed"));
   if (use.name.layer >= 0) {
@@ -188,10 +198,27 @@ Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name
   return Operand::Local(Append(module_, func(), kind, std::move(operands), std::move(attrs), {std::move(name)})[0]);
 }
 
+std::vector<Operand> Graph::Several(OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names) {
+  std::vector<Operand> out;
+  for (ValueId id : Append(module_, func(), kind, std::move(operands), std::move(attrs), std::move(names)))
+    out.push_back(Operand::Local(id));
+  return out;
+}
+
 Operand Graph::Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name) {
   Attrs attrs;
   attrs.Set("eps", static_cast<float>(spec.eps));
-  return One(OpKind::RmsNorm, {x, Weight(layer, gain)}, attrs, std::move(name));
+  std::vector<Operand> operands = {x};
+  if (HasWeight(layer, gain)) operands.push_back(Weight(layer, gain));
+  if (HasWeight(layer, gain + "_b")) operands.push_back(Weight(layer, gain + "_b"));
+  return One(spec.kind == NormKind::Rms ? OpKind::RmsNorm : OpKind::LayerNorm, std::move(operands), attrs,
+             std::move(name));
+}
+
+Operand Graph::Scale(Operand x, double factor, Name name) {
+  Attrs attrs;
+  attrs.Set("factor", static_cast<float>(factor));
+  return One(OpKind::Scale, {x}, attrs, std::move(name));
 }
 
 Operand Graph::Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result) {

@@ -29,8 +29,11 @@ class Graph {
 
   // An op with one result.
   Operand One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name);
-  // The norm of x with the gain called `gain`.
+  // An op with several.
+  std::vector<Operand> Several(OpKind kind, std::vector<Operand> operands, Attrs attrs, std::vector<Name> names);
+  // The norm of x with the weights called `gain` and `gain`_b, where they are there.
   Operand Norm(int layer, Operand x, const std::string& gain, const NormSpec& spec, Name name);
+  Operand Scale(Operand x, double factor, Name name);
   // y = x w^T, plus the bias where the weights have one.
   Operand Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result);
   Operand Reshape(Operand x, std::vector<Dim> to, Name name);
@@ -48,6 +51,7 @@ class Graph {
   int Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& lora);
   int Derived(const WeightUse& use, int from, DType dtype, Recipe recipe);
   int CutRows(const WeightUse& use);
+  int Transposed(const WeightUse& use, int from);
   int Quantized(const WeightUse& use, int from);
   void RemarkStandIns();
 

@@ -7,9 +7,12 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "frontend/file.h"
 
 namespace llmc {
 
@@ -52,6 +55,38 @@ struct JsonTree {
 
 namespace {
 
+// What Python's json calls numbers beyond JSON's; each is read as a zero of its length and known again by its place.
+struct Nonfinite {
+  std::string_view text, zero;
+  double value;
+};
+constexpr std::array kNonfinite = {
+    Nonfinite{"NaN", "0.0", std::numeric_limits<double>::quiet_NaN()},
+    Nonfinite{"Infinity", "0.000000", std::numeric_limits<double>::infinity()},
+    Nonfinite{"-Infinity", "-0.000000", -std::numeric_limits<double>::infinity()},
+};
+
+// The text with zeros in the place of such words, where they are whole tokens outside strings.
+std::string WithZeros(const std::string& text) {
+  constexpr std::string_view kBetween = " \t\r\n,:[]{}";
+  std::string out = text;
+  for (size_t p = 0; p < text.size();) {
+    if (text[p] == '"') {
+      for (++p; p < text.size() && text[p] != '"'; ++p) p += text[p] == '\\' ? 1 : 0;
+      ++p;
+    } else if (kBetween.find(text[p]) != std::string_view::npos) {
+      ++p;
+    } else {
+      const size_t end = std::min(text.find_first_of(" \t\r\n,:[]{}\"", p), text.size());
+      for (const Nonfinite& word : kNonfinite) {
+        if (std::string_view(text).substr(p, end - p) == word.text) out.replace(p, end - p, word.zero);
+      }
+      p = end;
+    }
+  }
+  return out;
+}
+
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   Builder(JsonTree& tree, const JsonLimits& limits) : tree_(tree), limits_(limits) {
@@ -72,7 +107,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return Scalar(JsonKind::Float, [&](JsonNode& n) { n.number = static_cast<double>(v); });
   }
   bool number_float(number_float_t v, const string_t&) override {
-    return Scalar(JsonKind::Float, [&](JsonNode& n) { n.number = v; });
+    return Scalar(JsonKind::Float, [&](JsonNode& n) {
+      n.number = v;
+      for (const Nonfinite& word : kNonfinite) {
+        if (std::string_view(tree_.text).substr(n.begin, n.end - n.begin) == word.text) n.number = word.value;
+      }
+    });
   }
   bool string(string_t& v) override {
     return Scalar(JsonKind::String, [&](JsonNode& n) {
@@ -199,10 +239,25 @@ Json ParseJson(std::string text, const std::string& file, const JsonLimits& limi
   tree->file = file;
   tree->SetText(std::move(text));
   Builder builder(*tree, limits);
-  const char* begin = tree->text.data();
-  bool ok = nlohmann::json::sax_parse(begin, begin + tree->text.size(), &builder);
+  const std::string zeros = limits.nonfinite ? WithZeros(tree->text) : "";
+  const std::string& read = limits.nonfinite ? zeros : tree->text;
+  bool ok = nlohmann::json::sax_parse(read.data(), read.data() + read.size(), &builder);
   LLMC_CHECK(ok, "the JSON parser stopped without an error");
   return Json(std::move(tree), 0);
+}
+
+Json ReadJsonObject(const std::string& path) {
+  if (!IsPresent(path)) return {};
+  JsonLimits limits;
+  Json root = ParseJson(ReadTextFile(path, limits.max_bytes), path, limits);
+  if (!root.is(JsonKind::Object))
+    Fail(DiagKind::BadValue, root.place(), fmt::format("must be an object, is {}", JsonKindText(root.kind())));
+  return root;
+}
+
+Json FindValue(const Json& object, std::string_view key) {
+  Json v = object ? object.Find(key) : Json();
+  return v && !v.is(JsonKind::Null) ? v : Json();
 }
 
 void Json::Want(JsonKind wanted) const {

@@ -18,11 +18,13 @@ namespace llmc {
 enum class JsonKind : uint8_t { Null, Bool, Int, Float, String, Array, Object };
 std::string_view JsonKindText(JsonKind kind);
 
-// Bounds on what a text may make us hold. Memory is at most about 40 bytes per value and twice the text.
+// Bounds on what a text may make us hold. Memory is at most about 40 bytes per value and three times the text.
 struct JsonLimits {
   uint64_t max_bytes = uint64_t{4} << 20;
   uint64_t max_values = uint64_t{1} << 18;
   int max_depth = 64;
+  // Reads NaN, Infinity and -Infinity as numbers, as Python's json does: configs that it wrote have them.
+  bool nonfinite = false;
 };
 
 struct JsonTree;  // storage, in json.cpp
@@ -61,6 +63,11 @@ class Json {
 
 // Throws InputError SyntaxError, DuplicateName or TooLarge with `file` and line:column.
 Json ParseJson(std::string text, const std::string& file, const JsonLimits& limits = {});
+// The object in a file. Nothing when there is no file; what is there must be readable. Throws InputError FileError,
+// and BadValue for anything but an object.
+Json ReadJsonObject(const std::string& path);
+// A member that is there and not null; nothing of nothing.
+Json FindValue(const Json& object, std::string_view key);
 
 struct JsonOutput;  // what was written so far, in json.cpp
 

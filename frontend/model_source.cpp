@@ -14,7 +14,7 @@ namespace llmc {
 namespace {
 
 constexpr std::string_view kRandomPrefix = "random:";
-constexpr JsonLimits kConfigLimits{uint64_t{4} << 20, uint64_t{1} << 17, 64};
+constexpr JsonLimits kConfigLimits{uint64_t{4} << 20, uint64_t{1} << 17, 64, true};
 
 // By its magic, whatever it is called; by its name where it can't be read, so that reading says why.
 bool IsGguf(const std::string& path) { return StartsWith(path, "GGUF") || path.ends_with(".gguf"); }
@@ -121,7 +121,7 @@ void ReadWeights(OpenedModel& m, const ModelOptions& options, NoWeights missing)
     if (!options.allow_nonfinite) m.weights.source = CheckedWeights(m.weights.source, m.weights.places);
     if (wants_files || m.format == ModelFormat::Gguf) NoteInputs(m, *set, path);
   }
-  if (random) m.weights.source = RandomWeights(static_cast<uint64_t>(*m.random_seed));
+  if (random) m.weights.source = WithValues(m.weights, RandomWeights(static_cast<uint64_t>(*m.random_seed)));
   if (options.no_weights) m.weights.source = nullptr;
 }
 

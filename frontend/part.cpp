@@ -51,4 +51,9 @@ void Checker::Positive(std::string_view name, double v) const {
   Require(std::isfinite(v) && v > 0 && v <= 1e30, fmt::format("{} is {}, must be positive", name, v));
 }
 
+void Checker::Nonzero(std::string_view name, double v) const {
+  Require(std::abs(v) >= 1e-30 && std::abs(v) <= 1e30,
+          fmt::format("{} is {}, must be 1e-30 to 1e30 in magnitude", name, v));
+}
+
 }  // namespace llmc

@@ -33,6 +33,7 @@ class Checker {
   // 1 to max; 0 is "missing".
   void Size(std::string_view name, int64_t v, int64_t max) const;
   void Positive(std::string_view name, double v) const;  // finite, above 0, at most 1e30
+  void Nonzero(std::string_view name, double v) const;   // finite, 1e-30 to 1e30 in magnitude
 
  private:
   const std::string& file_;
@@ -76,7 +77,7 @@ class Ffn : public Part {
  public:
   virtual std::unique_ptr<Ffn> Clone() const = 0;
   virtual void Complete(const ModelSpec& model, const Checker& check) = 0;
-  virtual Operand Build(Graph& graph, int layer, Operand x) const = 0;
+  virtual Operand Build(Graph& graph, int layer, Operand x, const Block& block) const = 0;
 };
 
 // The alternatives of a slot, by kind, in the order of parts.def; the first is the default.

@@ -82,6 +82,9 @@ class Mapper {
       for (const auto& [name, rule] : section_.Merged(key)) CollectKeys(rule, arch_, mapped_);
     }
     CollectKeys(section_.Find("layers"), arch_, mapped_);
+    for (const auto& [name, keys] : section_.Merged("values")) {
+      for (const Json& key : keys.items()) mapped_.insert(rules_.KeyOf(key));
+    }
   }
 
   // Fields of all blocks, then the blocks that layers are of, each with its own fields on top.
@@ -111,9 +114,45 @@ class Mapper {
   }
 
   void Tensors() {
-    for (const auto& [name, rule] : section_.Merged("tensors")) d_.tensors[name] = TensorRuleOf(rule);
+    const auto prefixes = section_.Merged("prefixes");
+    // The name with each prefix that stands for its own in other files.
+    auto others = [&](const std::string& name) {
+      std::vector<std::string> out;
+      for (const auto& [prefix, list] : prefixes) {
+        if (!name.starts_with(prefix)) continue;
+        for (const Json& other : list.items())
+          out.push_back(std::string(other.AsString()) + name.substr(prefix.size()));
+      }
+      return out;
+    };
+    for (const auto& [name, json] : section_.Merged("tensors")) {
+      TensorRule rule = TensorRuleOf(json);
+      for (std::string& other : others(rule.from)) rule.others.push_back(std::move(other));
+      d_.tensors[name] = std::move(rule);
+    }
+    // Vectors whose numbers the config lists.
+    for (const auto& [name, keys] : section_.Merged("values")) {
+      for (const Json& key : keys.items()) {
+        const auto values = config_.Values(rules_.KeyOf(key));
+        if (!values) continue;
+        TensorRule rule;
+        for (const FieldValue& v : *values) {
+          if (v.kind != FieldValue::Kind::Int && v.kind != FieldValue::Kind::Float)
+            Fail(DiagKind::BadValue, v.place, fmt::format("must be a number, is {}", v.shown));
+          rule.values.push_back(NumberOf(v));
+        }
+        d_.tensors[name] = std::move(rule);
+        break;
+      }
+    }
     if (Json list = section_.Find("ignored_tensors")) {
-      for (const Json& pattern : list.items()) d_.ignored_tensors.emplace_back(pattern.AsString());
+      for (const Json& pattern : list.items()) {
+        // "{n}": the number of layers, which is the number of the first one behind them.
+        std::string text(pattern.AsString());
+        if (const size_t at = text.find("{n}"); at != std::string::npos)
+          text.replace(at, 3, std::to_string(d_.model.n_layers));
+        d_.ignored_tensors.push_back(std::move(text));
+      }
     }
   }
 
@@ -130,6 +169,21 @@ class Mapper {
         Fail(DiagKind::Unsupported, v->value.place,
              fmt::format("{} = {}; supported: equal to {} = {}", name, v->value.shown, field.AsString(),
                          wanted->integer));
+      }
+    }
+  }
+
+  // Lists of which every entry must be the value given.
+  void Uniform() {
+    for (const auto& [key, only] : section_.Merged("uniform")) {
+      const std::string name = WithArch(key, arch_);
+      mapped_.insert(name);
+      const auto found = config_.Find(name);
+      if (!found || found->null) continue;
+      for (const FieldValue& v : config_.Values(name).value_or(std::vector<FieldValue>{})) {
+        if (v.kind != FieldValue::Kind::Text || v.text != only.AsString())
+          Fail(DiagKind::Unsupported, found->value.place,
+               fmt::format("{} has {}; supported: {}", name, v.shown, only.AsString()));
       }
     }
   }
@@ -155,25 +209,37 @@ class Mapper {
   const std::set<std::string>& mapped() const { return mapped_; }
 
  private:
-  // Applies the rules in order. Names that start with "$" are locals: rules that follow read them.
-  void Set(Rules& rules, Block& block, const std::vector<std::pair<std::string, Json>>& list) {
-    for (const auto& [name, rule] : list) {
-      const bool applies = rules.Applies(rule);
-      if (!applies && !rule.Find("otherwise")) continue;
-      FieldValue value = applies ? rules.Evaluate(name, rule) : ToConfigValue(rule.Find("otherwise")).value;
-      if (value.kind == FieldValue::Kind::Text && value.text == "derived") {
-        rules.Remember(name, Zero());  // Complete() finds it
-        continue;
-      }
-      if (!name.starts_with("$")) {
-        // No size is zero, and a zero that a config has is not a size that it leaves out.
-        if (rule.Find("keys") && !value.place.at.empty() && value.kind == FieldValue::Kind::Int && value.integer == 0 &&
-            GetField(d_, block, name)->kind == FieldValue::Kind::Int)
-          Fail(DiagKind::BadValue, value.place, fmt::format("{} is {}, must not be zero", name, value.shown));
-        SetField(d_, block, name, value);
-      }
-      rules.Remember(name, std::move(value));
+  using RuleList = std::vector<std::pair<std::string, Json>>;
+
+  // Applies the rules in their order, each behind those that it reads. Names that start with "$" are locals.
+  void Set(Rules& rules, Block& block, const RuleList& list) {
+    std::set<std::string> done;
+    for (const auto& [name, rule] : list) Apply(rules, block, list, name, rule, done);
+  }
+
+  void Apply(Rules& rules, Block& block, const RuleList& list, const std::string& name, const Json& rule,
+             std::set<std::string>& done) {
+    if (!done.insert(name).second) return;
+    std::set<std::string> reads;
+    CollectNames(rule, reads);
+    for (const auto& [other, other_rule] : list) {
+      if (reads.contains(other)) Apply(rules, block, list, other, other_rule, done);
     }
+    const bool applies = rules.Applies(rule);
+    if (!applies && !rule.Find("otherwise")) return;
+    FieldValue value = rules.Evaluate(name, applies ? rule : rule.Find("otherwise"));
+    if (value.kind == FieldValue::Kind::Text && value.text == "derived") {
+      rules.Remember(name, Zero());  // Complete() finds it
+      return;
+    }
+    if (!name.starts_with("$")) {
+      // No size is zero, and a zero that a config has is not a size that it leaves out.
+      if (rule.Find("keys") && !value.place.at.empty() && value.kind == FieldValue::Kind::Int && value.integer == 0 &&
+          GetField(d_, block, name)->kind == FieldValue::Kind::Int)
+        Fail(DiagKind::BadValue, value.place, fmt::format("{} is {}, must not be zero", name, value.shown));
+      SetField(d_, block, name, value);
+    }
+    rules.Remember(name, std::move(value));
   }
 
   static FieldValue Zero() {
@@ -225,6 +291,7 @@ Description Map(const ConfigSource& config, const std::vector<Json>& presets, co
   Complete(d, config.file());
   KeepUsedTensorRules(d);
   mapper.Equalities();
+  mapper.Uniform();
   CheckKeys(config, format, arch, mapper.mapped(), options);
   return std::move(d);
 }
@@ -240,11 +307,35 @@ std::string RequiredText(const ConfigSource& config, const std::string& key) {
   return v->value.text;
 }
 
+// Outside the text part only quantisation changes what the text part computes.
+void CheckWrapper(const ConfigSource& config, std::string_view inner, const PresetOptions& options) {
+  const auto v = config.Find("quantization_config");
+  if (v && !v->empty)
+    Fail(DiagKind::Unsupported, v->value.place,
+         fmt::format("quantization_config beside {}: the checkpoint is quantised in a form that is not supported",
+                     inner));
+  if (!options.sink) return;
+  options.sink({Severity::Warning,
+                DiagKind::UnknownKey,
+                {config.file(), ""},
+                fmt::format("{} is taken; what stands beside it is for other inputs than text", inner),
+                {}});
+}
+
 }  // namespace
 
 Description DescribeHf(const HfConfig& config, const PresetOptions& options) {
   std::vector<Json> presets = LoadPresets();
   std::string type = RequiredText(config, "model_type");
+  // A model of several kinds of input keeps its text part's config in an object.
+  for (const Json& preset : presets) {
+    const Json wrappers = preset.Find("hf") ? preset.Find("hf").Find("wrappers") : Json();
+    const Json key = wrappers ? wrappers.Find(type) : Json();
+    const Json inner = key ? config.root().Find(key.AsString()) : Json();
+    if (!inner || !inner.is(JsonKind::Object)) continue;
+    CheckWrapper(config, key.AsString(), options);
+    return Map(HfConfig(inner, config.file()), presets, preset, "hf", type, options);
+  }
   Json preset = Choose(presets, "hf", "model_types", type, config.Find("model_type")->value.place);
   if (auto classes = config.Strings("architectures"); classes && !classes->empty()) {
     bool known = std::any_of(classes->begin(), classes->end(),

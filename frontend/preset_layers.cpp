@@ -13,6 +13,13 @@ using Blocks = std::vector<std::string>;
 
 std::string TextAt(const Json& rule, std::string_view key) { return std::string(rule.Find(key).AsString()); }
 
+// The blocks of layers that a rule leaves to "rest": one for all, or what another rule says.
+Blocks RestOf(const Rules& rules, const Json& rule, int64_t n) {
+  const Json rest = rule.Find("rest");
+  if (rest.is(JsonKind::Array)) return LayerBlocks(rules, rest, n);
+  return Blocks(static_cast<size_t>(n), std::string(rest.AsString()));
+}
+
 int64_t IntegerOf(const Rules& rules, const Json& rule) {
   if (rule.is(JsonKind::Int)) return rule.AsInt();
   FieldValue v = rules.Evaluate("layers", rule);
@@ -46,7 +53,7 @@ Blocks ByTypes(const Rules& rules, const Json& rule, const std::string& key, con
 // {"listed": KEY, "base": 0 or 1, "block": .., "rest": ..}: the layers whose numbers the config lists.
 Blocks ByList(const Rules& rules, const Json& rule, const std::string& key, const std::vector<FieldValue>& numbers,
               int64_t n) {
-  Blocks out(static_cast<size_t>(n), TextAt(rule, "rest"));
+  Blocks out = RestOf(rules, rule, n);
   const Json base = rule.Find("base");
   for (const FieldValue& v : numbers) {
     int64_t at = v.integer - (base ? base.AsInt() : 0);
@@ -96,13 +103,15 @@ std::vector<std::string> LayerBlocks(const Rules& rules, const Json& list, int64
         if (period < 1)
           Fail(DiagKind::BadValue, {rules.config().file(), ""}, fmt::format("a period of {} layers", period));
         int64_t first = at ? IntegerOf(rules, at) : period - 1;
+        const Blocks rest = RestOf(rules, rule, n);
         for (int64_t i = 0; i < n; ++i) {
-          if (i % period != first) out[static_cast<size_t>(i)] = TextAt(rule, "rest");
+          if (i % period != first) out[static_cast<size_t>(i)] = rest[static_cast<size_t>(i)];
         }
       } else if (Json first = rule.Find("first")) {
         // {"first": N, "block": .., "rest": ..}
+        const Blocks rest = RestOf(rules, rule, n);
         for (int64_t i = std::clamp<int64_t>(IntegerOf(rules, first), 0, n); i < n; ++i)
-          out[static_cast<size_t>(i)] = TextAt(rule, "rest");
+          out[static_cast<size_t>(i)] = rest[static_cast<size_t>(i)];
       }
       return out;
     }

@@ -51,10 +51,13 @@ FieldValue Translate(const std::string& what, const Json& map, const FieldValue&
 }
 
 void Refuse(const std::string& what, const Json& rule, const FieldValue& value) {
+  if (!rule.is(JsonKind::Object)) return;
   Json reasons = rule.Find("refuse");
   if (!reasons) return;
   if (Json reason = reasons.Find(TextOf(value)))
-    Fail(DiagKind::BadValue, value.place, fmt::format("{} = {}: {}", what, value.shown, reason.AsString()));
+    Fail(DiagKind::BadValue, value.place,
+         what.starts_with('$') ? std::string(reason.AsString())
+                               : fmt::format("{} = {}: {}", what, value.shown, reason.AsString()));
 }
 
 }  // namespace
@@ -80,6 +83,7 @@ FieldValue Rules::Evaluate(const std::string& name, const Json& rule) const {
 }
 
 FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
+  if (!rule.is(JsonKind::Object)) return ValueOf(rule);
   if (Json v = rule.Find("value")) return ValueOf(v);
   if (Json tensor = rule.Find("rows_of")) return RowsOf(name, std::string(tensor.AsString()));
   if (Json var = rule.Find("var")) {
@@ -102,7 +106,7 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
       RefuseBoth(tensor, rule);
       return ValueOf(v);
     }
-    if (!rule.Find("keys")) return ValueOf(rule.Find("absent"));
+    if (!rule.Find("keys")) return Raw(name, rule.Find("absent"));
   }
   return FromKeys(name, rule);
 }
@@ -116,7 +120,11 @@ void Rules::RefuseBoth(std::string_view tensor, const Json& rule) const {
     auto v = config_->Find(key);
     if (!v || v->container || v->null) continue;
     Json map = rule.Find("map");
-    if ((map ? Translate(key, map, v->value) : v->value).text == rule.Find("absent").AsString()) continue;
+    const Json beside = rule.Find("beside");
+    const std::string text = TextOf(map ? Translate(key, map, v->value) : v->value);
+    bool agrees = false;
+    for (const Json& value : beside ? beside.items() : std::vector<Json>()) agrees = agrees || value.AsString() == text;
+    if (agrees) continue;
     Fail(DiagKind::Unsupported, v->value.place,
          fmt::format("{} = {} together with the tensor {} is not supported", key, v->value.shown, tensor));
   }
@@ -158,7 +166,7 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
   }
   if (!absent)
     Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is missing ({})", fmt::join(keys, " or "), name));
-  return ValueOf(absent);
+  return Raw(name, absent);
 }
 
 FieldValue Rules::Computed(const std::string& name, const Json& expression) const {
@@ -204,6 +212,8 @@ double Rules::Number(const std::string& name, const Json& e, Place& place) const
   if (f == "pow") return std::pow(a[0], a[1]);
   if (f == "sqrt") return std::sqrt(a[0]);
   if (f == "floor") return std::floor(a[0]);
+  if (f == "ln") return std::log(a[0]);
+  if (f == "max") return fold([](double x, double y) { return std::max(x, y); });
   if (f == "or") return fold([](double x, double y) { return x != 0 ? x : y; });  // the first that is not zero
   throw InternalError(__FILE__, __LINE__, fmt::format("{}: no function {}", name, f));
 }
@@ -224,6 +234,21 @@ void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string
       CollectKeys(value, arch, keys);
     }
   }
+}
+
+void CollectNames(const Json& rule, std::set<std::string>& names) {
+  if (!rule || !rule.is(JsonKind::Object)) return;
+  if (Json when = rule.Find("when")) {
+    for (const auto& [name, values] : when.members()) names.insert(std::string(name));
+  }
+  if (Json var = rule.Find("var")) names.insert(std::string(var.AsString()));
+  std::function<void(const Json&)> in_expression = [&](const Json& e) {
+    if (e.is(JsonKind::String)) names.insert(std::string(e.AsString()));
+    if (!e.is(JsonKind::Array)) return;
+    for (const Json& item : e.items()) in_expression(item);
+  };
+  if (Json expression = rule.Find("compute")) in_expression(expression);
+  for (std::string_view inner : {"absent", "otherwise"}) CollectNames(rule.Find(inner), names);
 }
 
 }  // namespace llmc

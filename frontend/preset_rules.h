@@ -47,4 +47,7 @@ std::vector<std::string> LayerBlocks(const Rules& rules, const Json& list, int64
 // Every key of a config that a rule names, anywhere in a preset's section, "{arch}" filled in.
 void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string>& keys);
 
+// Every name that a rule reads: of "var", "when" and "compute".
+void CollectNames(const Json& rule, std::set<std::string>& names);
+
 }  // namespace llmc

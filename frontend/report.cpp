@@ -55,6 +55,10 @@ std::string WorkLine(const std::string& label, const WorkFigures& w) {
                   Grouped(w.weight_macs), Grouped(w.attention_macs), Grouped(w.weight_bytes), Grouped(w.state_bytes)));
 }
 
+int64_t ExpertsOf(const Description& d, const WeightUse& use, const char* field) {
+  return GetField(d, d.BlockOf(use.name.layer), std::string("ffn.") + field)->integer;
+}
+
 }  // namespace
 
 ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const Module& module, int64_t prefill) {
@@ -67,9 +71,10 @@ ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const 
     first_layer[b] = static_cast<int64_t>(i);
   }
   for (const WeightUse& use : weights.uses) {
-    if (use.part == WeightPart::Position || use.fused) continue;  // a table; counted by its parts
+    if (use.part == WeightPart::Constant || use.fused) continue;  // not learned; counted by its parts
     int64_t n = CountOf(use);
     out.parameters += n;
+    out.active += use.part == WeightPart::Experts ? n / ExpertsOf(d, use, "count") * ExpertsOf(d, use, "used") : n;
     if (use.name.layer < 0) {
       (use.part == WeightPart::Embedding ? out.embedding
        : use.part == WeightPart::Head    ? out.head
@@ -79,7 +84,7 @@ ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const 
     auto b = static_cast<size_t>(d.layers[static_cast<size_t>(use.name.layer)]);
     if (first_layer[b] != use.name.layer) continue;
     BlockFigures& block = out.blocks[b];
-    (use.part == WeightPart::Attention ? block.attention : use.part == WeightPart::Ffn ? block.ffn : block.norms) += n;
+    (use.part == WeightPart::Attention ? block.attention : use.part == WeightPart::Norm ? block.norms : block.ffn) += n;
   }
   // As the graph reads them: a const replaces the weight that it is made from.
   std::vector<bool> replaced(module.globals.size(), false);
@@ -108,6 +113,7 @@ ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const 
 std::string ReportText(const Description& d, const ModelFigures& figures) {
   std::string out =
       Line("parameters", Grouped(figures.parameters), fmt::format("in {} bytes", Grouped(figures.weight_bytes)));
+  if (figures.active != figures.parameters) out += Line("  active", Grouped(figures.active), "for a token");
   out += Line("  embedding", Grouped(figures.embedding));
   for (const BlockFigures& b : figures.blocks) {
     out += Line(fmt::format("  {} x {}", b.layers, b.name), Grouped(b.layers * b.total()));

@@ -30,6 +30,7 @@ struct ModelFigures {
   int64_t embedding = 0, final_norm = 0, head = 0;  // parameters; head 0: tied
   std::vector<BlockFigures> blocks;
   int64_t parameters = 0;
+  int64_t active = 0;        // of them: without the experts that a token doesn't choose
   int64_t weight_bytes = 0;  // of all parameters as the graph reads them
   int64_t kv_bytes_per_token = 0;
   WorkFigures first_token, last_token, prefill;  // decode at position 0 and at the end of the context

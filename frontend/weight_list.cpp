@@ -16,7 +16,12 @@ namespace {
 // Rows in front of the layers: the embedding, then what positions share.
 std::vector<WeightRow> RowsInFront(const Description& d) {
   WeightRows rows;
-  rows.Matrix(WeightPart::Embedding, "embed", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"});
+  const SizeRule d_model{d.model.d_model, "d_model"};
+  rows.Matrix(WeightPart::Embedding, "embed", {d.model.vocab, "vocab"}, d_model);
+  if (d.ends.learned_positions) {
+    rows.Matrix(WeightPart::Embedding, "pos_embed",
+                {d.model.max_context + d.ends.position_offset, "max_context + ends.position_offset"}, d_model);
+  }
   std::set<std::string> seen;
   std::vector<WeightRow> out = rows.all();
   for (int block : d.layers) {
@@ -31,7 +36,9 @@ std::vector<WeightRow> RowsInFront(const Description& d) {
 
 std::vector<WeightRow> RowsBehind(const Description& d) {
   WeightRows rows;
-  rows.Gain(WeightPart::Norm, "final_norm", {d.model.d_model, "d_model"});
+  NormSpec norm;
+  if (!d.layers.empty()) norm = d.BlockOf(d.model.n_layers - 1).norm;
+  rows.Norm(norm, "final_norm", {d.model.d_model, "d_model"});
   rows.Matrix(WeightPart::Head, "head", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"}, !d.ends.tied);
   rows.Bias(WeightPart::Head, "head_bias", {d.model.vocab, "vocab"}, d.ends.head_bias);
   return rows.all();
@@ -55,11 +62,29 @@ std::string FillIn(std::string pattern, int64_t layer) {
   return pattern;
 }
 
+// The numbers that the description gives for a vector; for one that each layer has, those of all layers one after
+// another.
+void TakeValues(const Description& d, const WeightRow& row, int layer, WeightUse& use) {
+  std::vector<double>& values = use.source.values;
+  if (values.empty()) return;
+  const size_t times = layer < 0 ? 1 : static_cast<size_t>(d.model.n_layers);
+  const auto n = static_cast<size_t>(row.dims[0].value);
+  if (row.dims.size() != 1 || values.size() != n * times) {
+    Fail(DiagKind::BadValue, {"", "tensors"},
+         fmt::format("{} values for {} = {} {}{}", values.size(), ToText(use.name), use.rule, n,
+                     layer < 0 ? "" : fmt::format(" of {} layers", times)));
+  }
+  if (layer < 0) return;
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(n) * layer;
+  values = std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(n));
+}
+
 WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   WeightUse use;
   use.name = Name(layer, row.base);
   use.kind = row.kind;
   use.part = row.part;
+  use.flat = row.flat;
   std::vector<std::string_view> texts;
   for (const SizeRule& size : row.dims) {
     use.dims.push_back(size.value);
@@ -72,6 +97,8 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   } else {
     use.source = it->second;
     use.source.from = FillIn(use.source.from, layer);
+    for (std::string& other : use.source.others) other = FillIn(other, layer);
+    TakeValues(d, row, layer, use);
   }
   return use;
 }
@@ -148,6 +175,7 @@ std::set<std::string> AllKeys() {
   Description d;
   d.blocks.emplace_back();
   Block& block = d.blocks[0].second;
+  d.ends.learned_positions = true;
   add(RowsInFront(d), false);
   add(RowsBehind(d), false);
   for (std::string_view mixer : Slot<Mixer>::Kinds()) {
@@ -187,7 +215,10 @@ std::vector<WeightUse> WeightsOf(const Description& d) {
   return uses;
 }
 
-WeightUse HeadOf(const Description& d) { return UseOf(d, RowsBehind(d)[1], -1); }
+WeightUse HeadOf(const Description& d) {
+  const std::vector<WeightRow> rows = RowsBehind(d);
+  return UseOf(d, *std::find_if(rows.begin(), rows.end(), [](const WeightRow& r) { return r.base == "head"; }), -1);
+}
 
 void CheckTensorNames(const Description& d, const std::string& file) {
   std::set<std::string> known = AllKeys();

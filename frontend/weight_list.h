@@ -15,7 +15,7 @@ namespace llmc {
 // Matrix: [out, in], any weight type. Gain, Bias: a vector of floats, f32 in the graph.
 enum class WeightKind : uint8_t { Matrix, Gain, Bias };
 // For the report.
-enum class WeightPart : uint8_t { Embedding, Position, Attention, Ffn, Norm, Head };
+enum class WeightPart : uint8_t { Embedding, Constant, Attention, Ffn, Router, Experts, Norm, Head };
 
 // A size with its spelling in fields: {16, "d_model"}.
 struct SizeRule {
@@ -30,6 +30,7 @@ struct WeightRow {
   WeightPart part{};
   std::vector<SizeRule> dims;
   bool present = true;
+  bool flat = false;  // a file may hold it with more dims: the same elements in the same order
 };
 class WeightRows {
  public:
@@ -41,6 +42,22 @@ class WeightRows {
   }
   void Gain(WeightPart part, std::string base, SizeRule n, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present});
+  }
+  // A gain that files hold as rows of heads.
+  void FlatGain(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present, true});
+  }
+  // Matrices below one another, and their biases, that files may hold with a dim for the matrix.
+  void Stack(WeightPart part, std::string base, SizeRule rows, SizeRule columns, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Matrix, part, {std::move(rows), std::move(columns)}, present, true});
+  }
+  void FlatBias(WeightPart part, std::string base, SizeRule n, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Bias, part, {std::move(n)}, present, true});
+  }
+  // The gain and the bias ("BASE_b") of a norm.
+  void Norm(const NormSpec& spec, const std::string& base, const SizeRule& n, bool present = true) {
+    Gain(WeightPart::Norm, base, n, present && spec.gain);
+    Bias(WeightPart::Norm, base + "_b", n, present && spec.bias);
   }
   const std::vector<WeightRow>& all() const { return rows_; }
 
@@ -62,6 +79,7 @@ struct WeightUse {
   std::vector<int64_t> dims;  // outermost first
   std::string rule;           // the dims in fields: "[attention.n_heads * d_head, d_model]"
   TensorRule source;          // "{i}" filled in
+  bool flat = false;          // the tensor may have more dims
   std::optional<RowCut> cut;  // rows of an earlier use instead of a tensor
   bool fused = false;         // stands for the parts that are cut from it
 };

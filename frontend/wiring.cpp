@@ -1,21 +1,56 @@
-// Layers: x += mixer(norm(x)), then x += ffn(norm(x)).
+// Layers: where norms stand, and what is added to the stream.
+//   sequential    x += mixer(norm x);  x += ffn(norm x)
+//   post          x += norm(mixer x);  x += norm(ffn x)
+//   sandwich      x += norm(mixer(norm x));  x += norm(ffn(norm x))
+//   parallel      x += mixer(n) + ffn(n), n = norm x
+//   parallel_two  x += mixer(norm x) + ffn(norm x), two norms of one x
 #include "frontend/wiring.h"
 
 namespace llmc {
+namespace {
+
+bool NormsInFront(WiringOrder order) { return order != WiringOrder::Post; }
+bool NormsBehind(WiringOrder order) { return order == WiringOrder::Post || order == WiringOrder::Sandwich; }
+bool Parallel(WiringOrder order) { return order == WiringOrder::Parallel || order == WiringOrder::ParallelTwo; }
+
+// x + residual * part.
+Operand Joined(Graph& g, int layer, Operand x, Operand part, const WiringSpec& wiring, const std::string& base,
+               Name name) {
+  if (wiring.residual != 1.0) part = g.Scale(part, wiring.residual, Name(layer, base + "_scaled"));
+  return g.One(OpKind::Add, {x, part}, {}, std::move(name));
+}
+
+}  // namespace
 
 void AddLayerWeights(const Block& block, const ModelSpec& model, WeightRows& out) {
   const SizeRule d_model{model.d_model, "d_model"};
-  out.Gain(WeightPart::Norm, "attn_norm", d_model);
+  const WiringOrder order = block.wiring.order;
+  auto norm = [&](const char* base, bool present) { out.Norm(block.norm, base, d_model, present); };
+  norm("attn_norm", NormsInFront(order));
   block.mixer->AddWeights(block, model, out);
-  out.Gain(WeightPart::Norm, "ffn_norm", d_model);
+  norm("attn_post_norm", NormsBehind(order));
+  norm("ffn_norm", NormsInFront(order) && order != WiringOrder::Parallel);
   block.ffn->AddWeights(block, model, out);
+  norm("ffn_post_norm", NormsBehind(order));
 }
 
 Operand BuildLayer(Graph& g, int layer, Operand x, const Block& block) {
-  Operand n = g.Norm(layer, x, "attn_norm", block.norm, Name(layer, "n"));
-  Operand mid = g.One(OpKind::Add, {x, block.mixer->Build(g, layer, n, block)}, {}, Name(layer, "mid"));
-  Operand m = g.Norm(layer, mid, "ffn_norm", block.norm, Name(layer, "m"));
-  return g.One(OpKind::Add, {mid, block.ffn->Build(g, layer, m)}, {}, Name(layer + 1, "x"));
+  const WiringSpec& wiring = block.wiring;
+  const WiringOrder order = wiring.order;
+  auto norm = [&](Operand v, const char* gain, const char* name) {
+    return g.Norm(layer, v, gain, block.norm, Name(layer, name));
+  };
+  Operand n = NormsInFront(order) ? norm(x, "attn_norm", "n") : x;
+  Operand mixed = block.mixer->Build(g, layer, n, block);
+  if (NormsBehind(order)) mixed = norm(mixed, "attn_post_norm", "att_normed");
+  Operand m = n;  // parallel: the same norm
+  Operand mid = x;
+  if (!Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
+  if (order != WiringOrder::Parallel) m = NormsInFront(order) ? norm(mid, "ffn_norm", "m") : mid;
+  Operand out = block.ffn->Build(g, layer, m, block);
+  if (NormsBehind(order)) out = norm(out, "ffn_post_norm", "ffn_normed");
+  if (Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
+  return Joined(g, layer, mid, out, wiring, "ffn_out", Name(layer + 1, "x"));
 }
 
 }  // namespace llmc

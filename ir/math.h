@@ -223,7 +223,7 @@ inline float Clamp(float x, float limit) {
   return KeepNonFinite(x, high < limit ? high : limit);
 }
 
-// x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x.
+// x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x. An eps that is not finite is seen.
 struct Xielu {
   float p, n, beta, eps;
 };
@@ -232,7 +232,7 @@ inline float ApplyXielu(float x, const Xielu& k) {
   const float low = x < 0.0F ? x : 0.0F;
   const float e = Exp2Minus1((x < k.eps ? x : k.eps) * kLog2Ef) - low;
   const float bend = e > 0.0F ? e : 0.0F;
-  return __builtin_fmaf(k.beta, x, __builtin_fmaf(k.n, bend, k.p * (high * high)));
+  return KeepNonFinite(k.eps, __builtin_fmaf(k.beta, x, __builtin_fmaf(k.n, bend, k.p * (high * high))));
 }
 
 // IEEE binary16 to f32: exact, subnormals and infinities too; a NaN keeps its payload.

@@ -36,8 +36,13 @@ const RecipeDef kRopeTable = {
         Optional("beta_fast", AttrType::F32, 32.0F),
         Optional("beta_slow", AttrType::F32, 1.0F),
         Optional("attention_factor", AttrType::F32, 1.0F),
+        Optional("truncate", AttrType::Bool, true),
+        Optional("growth", AttrType::F32, 0.0F),
+        Optional("growth_original", AttrType::Int, int64_t{1}),
     }};
 const RecipeDef kStack = {1, kManyInputs, {}};
+const RecipeDef kTranspose = {1, 1, {}};
+const RecipeDef kXielu = {4, 4, {}};
 const RecipeDef kPack = {1, kManyInputs, {Optional("interleave", AttrType::Bool, false)}};
 
 constexpr const RecipeDef* kDefs[] = {
@@ -68,6 +73,8 @@ class Checker {
       case RecipeKind::RopeTable: return CheckRopeTable();
       case RecipeKind::Stack: return CheckStack();
       case RecipeKind::Pack: return CheckPack();
+      case RecipeKind::Transpose: return CheckTranspose();
+      case RecipeKind::Xielu: return CheckXielu();
     }
   }
 
@@ -136,6 +143,7 @@ class Checker {
     Require(type().dtype == DType::F32 && type().dims.size() == 2 && type().layout == Layout::Rows &&
                 type().dims[1].value % 2 == 0,
             "R6", "makes f32[positions, even], not " + ToText(type()));
+    Require(std::get<int64_t>(AttrOf(recipe_, "growth_original")) >= 1, "R6", "growth_original must be positive");
     if (recipe_.inputs.empty()) return;
     Type divisors;
     divisors.dims = {Dim(type().dims[1].value / 2)};
@@ -154,6 +162,26 @@ class Checker {
     }
     expected.dims[0] = Dim(rows);
     Require(type() == expected, "R12", "makes " + ToText(expected) + ", not " + ToText(type()));
+  }
+
+  void CheckTranspose() const {
+    Require(
+        InfoOf(input(0).dtype).cls == DTypeClass::FLOAT && input(0).layout == Layout::Rows && input(0).dims.size() == 2,
+        "R13", "the input must be a matrix of floats in rows layout");
+    Type expected = input(0);
+    std::swap(expected.dims[0], expected.dims[1]);
+    Require(type() == expected, "R13", "makes " + ToText(expected) + ", not " + ToText(type()));
+  }
+
+  void CheckXielu() const {
+    for (size_t i = 0; i < 4; ++i) {
+      Type one;
+      one.dims = {Dim(1)};
+      Require(input(i) == one, "R14", "takes four " + ToText(one) + ", not " + ToText(input(i)));
+    }
+    Type expected;
+    expected.dims = {Dim(4)};
+    Require(type() == expected, "R14", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckPack() const {

@@ -53,8 +53,11 @@ void ScaleYarn(const Recipe& recipe, double factor, double original, int64_t dim
   const auto pair_of = [&](double turns) {
     return static_cast<double>(dim) * math::Ln(original / (turns * 2 * math::kPi)) / (2 * math::Ln(theta));
   };
-  const double begin = std::max(std::floor(pair_of(fast)), 0.0);
-  double end = std::min(std::ceil(pair_of(slow)), static_cast<double>(dim - 1));
+  const bool whole = std::get<bool>(AttrOf(recipe, "truncate"));
+  const double first = pair_of(fast);
+  const double last = pair_of(slow);
+  const double begin = std::max(whole ? std::floor(first) : first, 0.0);
+  double end = std::min(whole ? std::ceil(last) : last, static_cast<double>(dim - 1));
   if (begin == end) end += 0.001;
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double ramp = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0);
@@ -102,9 +105,13 @@ void RopeTableRows(const Recipe& recipe, int64_t dim, int64_t begin, int64_t end
 }
 
 void RopeTableRows(const Recipe& recipe, std::span<const double> frequencies, int64_t begin, int64_t end, float* out) {
-  const double factor = FloatOf(recipe, "attention_factor");
+  const double attention_factor = FloatOf(recipe, "attention_factor");
+  const double growth = FloatOf(recipe, "growth");
+  const int64_t original = std::get<int64_t>(AttrOf(recipe, "growth_original"));
   const auto half = static_cast<int64_t>(frequencies.size());
   for (int64_t position = begin; position < end; ++position, out += 2 * half) {
+    double factor = attention_factor;
+    if (growth != 0) factor *= 1 + growth * math::Ln(static_cast<double>(1 + position / original));
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
       if (angle > kLargestAngle) Require(false, "position " + std::to_string(position) + " has an angle above 2^24");

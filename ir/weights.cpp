@@ -9,6 +9,7 @@
 #include "ir/diag.h"
 #include "ir/finite.h"
 #include "ir/layout.h"
+#include "ir/math_f64.h"
 #include "ir/recipe.h"
 #include "ir/rope_table.h"
 
@@ -51,6 +52,8 @@ class Reader {
       case RecipeKind::Lora: return ReadLora(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Stack: return ReadStacked(global, begin, end, out, depth);
+      case RecipeKind::Transpose: return ReadTransposed(global, begin, end, out, depth);
+      case RecipeKind::Xielu: return ReadXielu(global, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
                                             : ReadPacked(global, begin, end, out, depth);
@@ -85,6 +88,21 @@ class Reader {
       Read(input, from, from + n, out, depth + 1);
       out += n * StoredRowBytes(type);
       begin += n;
+    }
+  }
+
+  // Columns [begin, end) of the input, as rows; it is read row by row.
+  void ReadTransposed(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
+    const Type& type = InputType(global, 0);
+    const auto size = static_cast<size_t>(RowBytes(type.dtype, 1));
+    const int64_t rows = type.dims[0].value;
+    std::vector<std::byte> row(static_cast<size_t>(StoredRowBytes(type)));
+    for (int64_t r = 0; r < rows; ++r) {
+      Read(global.recipe.inputs[0], r, r + 1, row.data(), depth + 1);
+      for (int64_t c = begin; c < end; ++c) {
+        std::memcpy(out + static_cast<size_t>((c - begin) * rows + r) * size,
+                    row.data() + static_cast<size_t>(c) * size, size);
+      }
     }
   }
 
@@ -148,6 +166,21 @@ class Reader {
     if (global.recipe.inputs.empty()) return RopeTableRows(global.recipe, global.type.dims[1].value, begin, end, out);
     const std::vector<float> divisors = ReadFloats(global, 0, 1, depth);
     RopeTableRows(global.recipe, RopeFrequencies(global.recipe, divisors), begin, end, out);
+  }
+
+  // softplus(alpha_p), beta + softplus(alpha_n), beta, eps; in double until the one rounding.
+  void ReadXielu(const Global& global, float* out, int depth) const {
+    const auto number = [&](size_t i) { return static_cast<double>(ReadFloats(global, 0, 1, depth, i)[0]); };
+    const auto softplus = [](double x) {
+      constexpr double kLinear = 40;  // from here on ln(1 + e^x) is x, and down from -40 e^x
+      if (!(std::fabs(x) <= kLinear)) return x > kLinear || std::isnan(x) ? x : 0.0;
+      return math::Ln(1 + math::Exp2(x * math::kLog2E));
+    };
+    const double beta = number(2);
+    out[0] = static_cast<float>(softplus(number(0)));
+    out[1] = static_cast<float>(beta + softplus(number(1)));
+    out[2] = static_cast<float>(beta);
+    out[3] = static_cast<float>(number(3));
   }
 
   // Vectors one after another.

@@ -9,7 +9,8 @@
 // Why here: before quantize-activations, which then quantises the input once, and before pack-weights, which would pack
 //           each part by itself.
 // Skips:    linears that feed an op that takes a pair, as `gated` (fuse-gate-up takes those); weights of another stored
-//           type or without/with bias than the rest, with a remark; linears that are split already.
+//           type or without/with bias than the rest, with a remark; linears that are split already; what follows three of
+//           a kind, as the product in front of an activation does in a parallel block.
 #include <map>
 #include <utility>
 
@@ -21,6 +22,8 @@
 
 namespace llmc {
 namespace {
+
+constexpr size_t kMostParts = 3;  // results that kernels have pointers for
 
 bool FeedsPair(const Func& func, ValueId value) {
   for (const Op& op : func.ops)
@@ -86,7 +89,8 @@ bool FuseQkv(Module& module, const PassContext& context) {
         if (IsPlainLinear(module, op) && op.operands[0] == input && !FeedsPair(func, op.results[0]))
           groups[KindOf(module, op)].push_back(j);
       }
-      const std::vector<size_t> group = groups[KindOf(module, func.ops[i])];
+      std::vector<size_t> group = groups[KindOf(module, func.ops[i])];
+      if (group.size() > kMostParts) group.resize(kMostParts);
       const std::string first = ToText(GlobalAt(module, func.ops[i].operands[1].index).name);
       for (const auto& [kind, members] : groups)
         if (groups.size() > 1 && members[0] != i)

@@ -197,15 +197,17 @@ uint64_t PlanWriter::Finish(const Manifest& manifest) {
   w.Flush();
   const std::string header = EncodeHeader(PlanMinorOf(manifest, chat), manifest.abi, w.at, w.sections);
   w.file.WriteAt(header.data(), header.size(), w.begin);
+  uint64_t size = w.begin + w.at;
   if (!w.options.loader.empty()) {
     StandaloneTrailer trailer{};
     std::memcpy(trailer.magic, kStandaloneMagic, sizeof kStandaloneMagic);
     trailer.offset = w.begin;
     trailer.size = w.at;
-    w.file.WriteAt(&trailer, sizeof trailer, w.begin + w.at);
+    w.file.WriteAt(&trailer, sizeof trailer, size);
+    size += sizeof trailer;
   }
   w.file.Publish(true);
-  return w.at;
+  return size;
 }
 
 }  // namespace llmc

@@ -17,7 +17,7 @@ import math
 import sys
 import tempfile
 
-from check_smollm2 import CLOSE, DATA, joined, read_rows, run
+from references import CLOSE, DATA, joined, read_rows, run
 
 AGREE = 0.98
 PERPLEXITY = 0.002
@@ -44,7 +44,7 @@ def continued(args, plan, prompt, count):
 def greedy(args):
     """Whether OTHER goes the way of PLAN."""
     ok, steps, compared = True, 0, 0
-    for item in json.loads((DATA / "greedy.json").read_text())["runs"]:
+    for item in json.loads((DATA / "smollm2/greedy.json").read_text())["runs"]:
         prompt, count = item["prompt"], len(item["greedy"])
         ours, theirs = (continued(args, plan, prompt, count) for plan in (args.plan, args.other))
         same = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), count)
@@ -70,7 +70,7 @@ def teacher(args):
     """Whether argmax and perplexity agree over the windows."""
     agree = positions = scored = 0
     totals = [0.0, 0.0]
-    for window in json.loads((DATA / "gpl3.json").read_text())["windows"]:
+    for window in json.loads((DATA / "smollm2/gpl3.json").read_text())["windows"]:
         ids = window["ids"]
         for i, rows in enumerate(zip(logits(args, args.plan, ids), logits(args, args.other, ids))):
             highs = [max(row) for row in rows]

@@ -95,7 +95,8 @@ CHOICE F32x16 Apply(const Gate& gate, F32x16 g, F32x16 u) {
 INLINE F32x16 Xielu(F32x16 x, float p, float n, float beta, float eps) {
   const F32x16 high = Positive(x), low = Min(x, Zero());
   const F32x16 bend = Positive(Sub(Exp2Minus1(Mul(Min(x, Splat(eps)), Splat(math::kLog2Ef))), low));
-  return Fma(Splat(beta), x, Fma(Splat(n), bend, Mul(Splat(p), Mul(high, high))));
+  const F32x16 y = Fma(Splat(beta), x, Fma(Splat(n), bend, Mul(Splat(p), Mul(high, high))));
+  return Fma(Splat(eps), Zero(), y);
 }
 
 }  // namespace KERNELS_NAMESPACE

@@ -111,18 +111,18 @@ KERNEL void gated(KERNEL_CALL, int64_t dim, int64_t act, int64_t alpha, int64_t 
   }
 }
 
-KERNEL void xielu(KERNEL_CALL, int64_t dim, int64_t alpha_p, int64_t alpha_n, int64_t beta, int64_t eps, int64_t then0,
-                  int64_t then1, int64_t then2, int64_t other_row, int64_t out_type, int64_t record, int64_t x_space,
-                  int64_t other_space, int64_t out_space, int64_t over, int64_t grain) {
+KERNEL void xielu(KERNEL_CALL, int64_t dim, int64_t then0, int64_t then1, int64_t then2, int64_t other_row,
+                  int64_t out_type, int64_t record, int64_t x_space, int64_t other_space, int64_t out_space,
+                  int64_t over, int64_t grain) {
   const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
-  const Epilogue e = EpilogueOf(then0, then1, then2, other_row, At(c, thread, other_space, rec[1]), dim);
-  const Rows out{At(c, thread, out_space, rec[2]), dim, out_type, record};
+  const float* numbers = reinterpret_cast<const float*>(At(c, thread, kWeights, rec[1]));
+  const Epilogue e = EpilogueOf(then0, then1, then2, other_row, At(c, thread, other_space, rec[2]), dim);
+  const Rows out{At(c, thread, out_space, rec[3]), dim, out_type, record};
   const Box box = ShareBox(rows, dim, over, grain, thread, threads);
 #pragma clang loop unroll(disable)
   for (int64_t s = box.row.begin; s < box.row.end; ++s) {
     StoreRow(out, e, s, box.column, [&](int64_t i, int64_t n) {
-      return Xielu(LoadColumns(x + s * dim + i, n), FloatOfBits(alpha_p), FloatOfBits(alpha_n), FloatOfBits(beta),
-                   FloatOfBits(eps));
+      return Xielu(LoadColumns(x + s * dim + i, n), numbers[0], numbers[1], numbers[2], numbers[3]);
     });
   }
 }

@@ -249,7 +249,7 @@ INLINE void GemmPackedA8(const uint8_t* tile, const uint8_t* x, int64_t stride, 
 template <Type T, int R = 1>
 INLINE void FewRowsA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
                       int64_t end, float* acc, int64_t acc_stride) {
-  if constexpr (Block<T>::kSuper) {
+  if constexpr (Block<T>::kSuper || kWide) {
     // One, two, four, eight at once: each shape is a lot of code.
     if constexpr (2 * R <= kFewRows) {
       if (n_rows >= 2 * R) return FewRowsA8<T, 2 * R>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);

@@ -1,4 +1,6 @@
-// Causal attention over a cache of keys and values, with grouped heads; scores are scaled by 1 / sqrt(d_head).
+// Causal attention over a cache of keys and values, with grouped heads.
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "frontend/graph.h"
@@ -8,21 +10,37 @@
 namespace llmc {
 namespace {
 
-enum class Bias : uint8_t { None, Qkv, Qkvo };
-constexpr std::array<std::string_view, 3> kBiases = {"none", "qkv", "qkvo"};
+enum class Bias : uint8_t { None, Qkv, Qkvo, O };
+constexpr std::array<std::string_view, 4> kBiases = {"none", "qkv", "qkvo", "o"};
 std::span<const std::string_view> TextsOf(Bias) { return kBiases; }
 
-enum class QkNorm : uint8_t { None, PerHead };
-constexpr std::array<std::string_view, 2> kQkNorms = {"none", "per_head"};
+// Norms of q and k: of each head, in front of positions or behind; or of all heads as one row.
+enum class QkNorm : uint8_t { None, PerHead, PerHeadAfter, Full };
+constexpr std::array<std::string_view, 4> kQkNorms = {"none", "per_head", "per_head_after", "full"};
 std::span<const std::string_view> TextsOf(QkNorm) { return kQkNorms; }
+
+enum class Gains : uint8_t { Shared, Own };
+constexpr std::array<std::string_view, 2> kGains = {"shared", "own"};
+std::span<const std::string_view> TextsOf(Gains) { return kGains; }
 
 class Attention : public Mixer {
  public:
   std::string_view kind() const override { return "attention"; }
   std::unique_ptr<Mixer> Clone() const override { return std::make_unique<Attention>(*this); }
   llmc::Fields Fields() override {
-    return {{"n_heads", n_heads_}, {"n_kv_heads", n_kv_heads_}, {"d_head", d_head_},
-            {"bias", bias_},       {"qk_norm", qk_norm_},       {"window", window_}};
+    return {{"n_heads", n_heads_},
+            {"n_kv_heads", n_kv_heads_},
+            {"d_head", d_head_},
+            {"bias", bias_},
+            {"qk_norm", qk_norm_},
+            {"qk_gains", qk_gains_},
+            {"qk_norm_bias", qk_norm_bias_},
+            {"scale", scale_},
+            {"cap", cap_},
+            {"clip", clip_},
+            {"window", window_},
+            {"sinks", sinks_},
+            {"sub_norm", sub_norm_}};
   }
 
   void Complete(Block& block, const ModelSpec& model, const Checker& check) override {
@@ -44,16 +62,21 @@ class Attention : public Mixer {
                   fmt::format("attention.n_heads {} * d_head {} is above {}", n_heads_, d_head_, Checker::kMaxWidth));
     check.Require(window_ >= 0 && window_ <= Checker::kMaxCount,
                   fmt::format("attention.window is {}, must be 0 (none) to {}", window_, Checker::kMaxCount));
+    if (std::isnan(scale_)) scale_ = 1.0 / std::sqrt(static_cast<double>(d_head_));
+    check.Nonzero("attention.scale", scale_);
+    check.Require(cap_ >= 0 && cap_ <= 1e30, fmt::format("attention.cap is {}, must be 0 (none) or positive", cap_));
+    check.Require(clip_ >= 0 && clip_ <= 1e30,
+                  fmt::format("attention.clip is {}, must be 0 (none) or positive", clip_));
+    check.Require(!qk_norm_bias_ || block.norm.kind == NormKind::Layer,
+                  "attention.qk_norm_bias goes with norm.kind layer");
     block.position->Complete(d_head_, model, check);
   }
 
-  void AddWeights(const Block&, const ModelSpec& model, WeightRows& out) const override {
+  void AddWeights(const Block& block, const ModelSpec& model, WeightRows& out) const override {
     const SizeRule d_model{model.d_model, "d_model"};
-    const SizeRule d_head{d_head_, "attention.d_head"};
     const SizeRule q{n_heads_ * d_head_, "attention.n_heads * attention.d_head"};
     const SizeRule kv{n_kv_heads_ * d_head_, "attention.n_kv_heads * attention.d_head"};
-    const bool qkv_bias = bias_ != Bias::None;
-    const bool qk_norm = qk_norm_ == QkNorm::PerHead;
+    const bool qkv_bias = bias_ == Bias::Qkv || bias_ == Bias::Qkvo;
     constexpr WeightPart kPart = WeightPart::Attention;
     out.Matrix(kPart, "wq", q, d_model);
     out.Bias(kPart, "bq", q, qkv_bias);
@@ -61,25 +84,18 @@ class Attention : public Mixer {
     out.Bias(kPart, "bk", kv, qkv_bias);
     out.Matrix(kPart, "wv", kv, d_model);
     out.Bias(kPart, "bv", kv, qkv_bias);
-    out.Gain(WeightPart::Norm, "q_norm", d_head, qk_norm);
-    out.Gain(WeightPart::Norm, "k_norm", d_head, qk_norm);
+    AddQkNorm(out, "q_norm", q);
+    AddQkNorm(out, "k_norm", kv);
+    out.Gain(kPart, "sinks", {n_heads_, "attention.n_heads"}, sinks_);
+    out.Norm(block.norm, "attn_sub_norm", q, sub_norm_);
     out.Matrix(kPart, "wo", d_model, q);
-    out.Bias(kPart, "bo", d_model, bias_ == Bias::Qkvo);
+    out.Bias(kPart, "bo", d_model, bias_ == Bias::Qkvo || bias_ == Bias::O);
   }
 
   Operand Build(Graph& g, int layer, Operand x, const Block& block) const override {
-    auto heads = [&](Operand v, int64_t n, const char* name) {
-      return g.Reshape(v, {Dim("S"), Dim(n), Dim(d_head_)}, Name(layer, name));
-    };
-    Operand q = heads(g.Linear(layer, x, "wq", "bq", "q"), n_heads_, "q_heads");
-    Operand k = heads(g.Linear(layer, x, "wk", "bk", "k_new"), n_kv_heads_, "k_heads");
-    Operand v = heads(g.Linear(layer, x, "wv", "bv", "v_new"), n_kv_heads_, "v_heads");
-    if (qk_norm_ == QkNorm::PerHead) {
-      q = g.Norm(layer, q, "q_norm", block.norm, Name(layer, "q_normed"));
-      k = g.Norm(layer, k, "k_norm", block.norm, Name(layer, "k_normed"));
-    }
-    q = block.position->Apply(g, layer, q, "q");
-    k = block.position->Apply(g, layer, k, "k");
+    Operand q = Projected(g, layer, x, "q", "q", n_heads_, block);
+    Operand k = Projected(g, layer, x, "k", "k_new", n_kv_heads_, block);
+    Operand v = Projected(g, layer, x, "v", "v_new", n_kv_heads_, block);
     auto append = [&](const char* state, Operand rows, const char* name) {
       return g.One(OpKind::KvAppend, {g.KvState(layer, state, n_kv_heads_, d_head_, window_), rows, g.pos()}, {},
                    Name(layer, name));
@@ -87,20 +103,75 @@ class Attention : public Mixer {
     Operand keys = append("k", k, "keys");
     Operand values = append("v", v, "values");
     Attrs attrs;
-    attrs.Set("scale", math::AttentionScale(d_head_));
+    SetScale(attrs);
     if (window_ != 0) attrs.Set("window", window_);
-    Operand out = g.One(OpKind::Attention, {q, keys, values, g.pos()}, attrs, Name(layer, "att"));
+    std::vector<Operand> operands = {q, keys, values, g.pos()};
+    if (sinks_) operands.push_back(g.Weight(layer, "sinks"));
+    Operand out = g.One(OpKind::Attention, std::move(operands), attrs, Name(layer, "att"));
     out = g.Reshape(out, {Dim("S"), Dim(n_heads_ * d_head_)}, Name(layer, "att_row"));
+    if (sub_norm_) out = g.Norm(layer, out, "attn_sub_norm", block.norm, Name(layer, "att_sub_normed"));
     return g.Linear(layer, out, "wo", "bo", "att_out");
   }
 
  private:
+  // The gain and bias of q's or k's norm: of one head, shared by all, or of each head's own.
+  void AddQkNorm(WeightRows& out, const std::string& base, const SizeRule& all_heads) const {
+    const bool own = qk_norm_ == QkNorm::Full || qk_gains_ == Gains::Own;
+    const bool there = qk_norm_ != QkNorm::None;
+    const SizeRule n = own ? all_heads : SizeRule{d_head_, "attention.d_head"};
+    if (own && qk_norm_ != QkNorm::Full) {
+      out.FlatGain(WeightPart::Norm, base, n, there);
+    } else {
+      out.Gain(WeightPart::Norm, base, n, there);
+    }
+    out.Bias(WeightPart::Norm, base + "_b", n, there && qk_norm_bias_);
+  }
+
+  // q, k or v [S, n, d_head]: product, clip, norm, positions.
+  Operand Projected(Graph& g, int layer, Operand x, const std::string& what, const std::string& name, int64_t n,
+                    const Block& block) const {
+    Operand rows = g.Linear(layer, x, "w" + what, "b" + what, name);
+    const bool rotates = what != "v";
+    const QkNorm norm = rotates ? qk_norm_ : QkNorm::None;
+    if (clip_ != 0) {
+      Attrs attrs;
+      attrs.Set("limit", static_cast<float>(clip_));
+      rows = g.One(OpKind::Clamp, {rows}, attrs, Name(layer, what + "_clipped"));
+    }
+    auto normed = [&](Operand v) {
+      return g.Norm(layer, v, what + "_norm", block.norm, Name(layer, what + "_normed"));
+    };
+    if (norm == QkNorm::Full) rows = normed(rows);
+    Operand heads = g.Reshape(rows, {Dim("S"), Dim(n), Dim(d_head_)}, Name(layer, what + "_heads"));
+    if (norm == QkNorm::PerHead) heads = normed(heads);
+    if (rotates) heads = block.position->Apply(g, layer, heads, what);
+    return norm == QkNorm::PerHeadAfter ? normed(heads) : heads;
+  }
+
+  // The op's scale has log2(e) in it; with a cap, which then has it, it is over the cap (ir/README.md, attention).
+  void SetScale(Attrs& attrs) const {
+    const bool usual = scale_ == 1.0 / std::sqrt(static_cast<double>(d_head_));
+    if (cap_ == 0) {
+      attrs.Set("scale", usual ? math::AttentionScale(d_head_) : math::Log2Scale(scale_));
+    } else {
+      attrs.Set("scale", static_cast<float>(scale_ / cap_));
+      attrs.Set("cap", static_cast<float>(cap_ * math::kLog2E));
+    }
+  }
+
   int64_t n_heads_ = 0;     // query heads
   int64_t n_kv_heads_ = 0;  // a divisor of n_heads; 0: n_heads
   int64_t d_head_ = 0;      // 0: d_model / n_heads
   Bias bias_ = Bias::None;
-  QkNorm qk_norm_ = QkNorm::None;  // per_head: rms norm of each head of q and k, before positions
-  int64_t window_ = 0;             // a query sees that many keys, itself included; 0: all
+  QkNorm qk_norm_ = QkNorm::None;
+  Gains qk_gains_ = Gains::Shared;  // per_head: one gain for all heads, or each its own
+  bool qk_norm_bias_ = false;       // the norms of q and k have a bias
+  double scale_ = kDerived;         // on scores; derived: 1 / sqrt(d_head)
+  double cap_ = 0;                  // scores are c tanh(scores / c); 0: none
+  double clip_ = 0;                 // q, k and v are cut to -clip .. clip; 0: none
+  int64_t window_ = 0;              // a query sees that many keys, itself included; 0: all
+  bool sinks_ = false;              // a score a head that takes part in the softmax and has no value
+  bool sub_norm_ = false;           // a norm in front of the last product
 };
 
 }  // namespace

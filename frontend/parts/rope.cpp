@@ -34,7 +34,10 @@ class Rope : public Position {
             {"high", high_},
             {"beta_fast", beta_fast_},
             {"beta_slow", beta_slow_},
-            {"attention_factor", attention_factor_}};
+            {"attention_factor", attention_factor_},
+            {"truncate", truncate_},
+            {"growth", growth_},
+            {"growth_original", growth_original_}};
   }
 
   void Complete(int64_t d_head, const ModelSpec& model, const Checker& check) override {
@@ -45,6 +48,10 @@ class Rope : public Position {
                   fmt::format("position.rotary_dim is {}, must be even and 2 to d_head {}", rotary_dim_, d_head));
     check.Positive("position.factor", factor_);
     KeepOwnFields();
+    if (std::isnan(attention_factor_) && scaling_ == Scaling::Divisors) attention_factor_ = 1.0;
+    check.Require(growth_ == 0 || (growth_ > 0 && growth_ <= 1e6 && rotary_dim_ == d_head),
+                  fmt::format("position.growth is {}, must be 0 (none) or positive with rotary_dim = d_head", growth_));
+    if (growth_ != 0) check.Size("position.growth_original", growth_original_, Checker::kMaxCount);
     if (scaling_ == Scaling::Llama3 || scaling_ == Scaling::Yarn) {
       if (original_ == 0) original_ = model.max_context;
       check.Size("position.original", original_, Checker::kMaxCount);
@@ -67,7 +74,7 @@ class Rope : public Position {
   }
 
   void AddModelWeights(WeightRows& out) const override {
-    out.Gain(WeightPart::Position, "rope_divisors", {rotary_dim_ / 2, "position.rotary_dim / 2"},
+    out.Gain(WeightPart::Constant, "rope_divisors", {rotary_dim_ / 2, "position.rotary_dim / 2"},
              scaling_ == Scaling::Divisors);
   }
 
@@ -81,7 +88,7 @@ class Rope : public Position {
   Operand Apply(Graph& g, int layer, Operand x, const std::string& what) const override {
     Attrs attrs;
     attrs.Set("pairs", std::string(ChoiceText(pairs_)));
-    Operand table = Operand::OfGlobal(Table(g, layer, "rope_" + what));
+    Operand table = Operand::OfGlobal(Table(g, layer, what));
     return g.One(OpKind::Rope, {x, table, g.pos()}, attrs, Name(layer, what + "_rot"));
   }
 
@@ -93,10 +100,12 @@ class Rope : public Position {
     if (!yarn && !llama3) original_ = 0;
     if (!yarn && !llama3 && scaling_ != Scaling::Linear) factor_ = 1.0;
     if (!llama3) low_ = 1.0, high_ = 4.0;
-    if (!yarn) beta_fast_ = 32.0, beta_slow_ = 1.0, attention_factor_ = 1.0;
+    if (!yarn) beta_fast_ = 32.0, beta_slow_ = 1.0, truncate_ = true;
+    if (!yarn && scaling_ != Scaling::Divisors) attention_factor_ = 1.0;
+    if (growth_ == 0) growth_original_ = 0;
   }
 
-  int Table(Graph& g, int layer, const std::string& base) const {
+  int Table(Graph& g, int layer, const std::string& what) const {
     Recipe recipe;
     recipe.kind = RecipeKind::RopeTable;
     Attrs& a = recipe.attrs;
@@ -116,11 +125,16 @@ class Rope : public Position {
     if (scaling_ == Scaling::Yarn) {
       set("beta_fast", beta_fast_);
       set("beta_slow", beta_slow_);
+      if (!truncate_) a.Set("truncate", false);
+    }
+    if (what == "q" && growth_ != 0) {
+      set("growth", growth_);
+      a.Set("growth_original", growth_original_);
     }
     if (attention_factor_ != 1.0) set("attention_factor", attention_factor_);
     Type type;
     type.dims = {Dim(g.context()), Dim(rotary_dim_)};
-    return g.AddConst(Name(layer, base), std::move(type), std::move(recipe));
+    return g.AddConst(Name(layer, "rope_" + what), std::move(type), std::move(recipe));
   }
 
   double theta_ = 10000.0;              // base of the frequencies theta^(-2i / rotary_dim)
@@ -132,7 +146,10 @@ class Rope : public Position {
   double low_ = 1.0, high_ = 4.0;       // llama3: low_freq_factor, high_freq_factor
   double beta_fast_ = 32.0;             // yarn: rotations above which a frequency stays
   double beta_slow_ = 1.0;              // yarn: rotations below which a frequency is divided by factor
-  double attention_factor_ = kDerived;  // on cos and sin; derived: for yarn 0.1 ln(factor) + 1, else 1
+  double attention_factor_ = kDerived;  // yarn, divisors: on cos and sin; derived: for yarn 0.1 ln(factor) + 1, else 1
+  bool truncate_ = true;                // yarn: the bounds between kept and stretched pairs are whole numbers
+  double growth_ = 0;  // q is multiplied by 1 + growth ln(1 + floor(position / growth_original)); 0: not
+  int64_t growth_original_ = 0;
 };
 
 }  // namespace

@@ -50,12 +50,13 @@ void EvalAct(const EvalContext& c) {
 
 std::vector<Type> InferXielu(const InferContext& c) {
   NeedF32(c, 0, "C1");
-  for (const char* attr : {"alpha_p", "alpha_n", "beta", "eps"}) NeedFinite(c, attr, "C2");
+  const Type want{DType::F32, {Dim(4)}, Layout::Rows, -1};
+  if (c.operand(1) != want) c.Fail("C2", Describe(c, 1) + ", must be " + ToText(want));
   return {c.operand(0)};
 }
 void EvalXielu(const EvalContext& c) {
-  const Attrs& a = c.op.attrs;
-  const math::Xielu constants{a.F32("alpha_p"), a.F32("alpha_n"), a.F32("beta"), a.F32("eps")};
+  const float* numbers = c.operands[1].as<float>();
+  const math::Xielu constants{numbers[0], numbers[1], numbers[2], numbers[3]};
   EvalOne(c, [&](float x) { return math::ApplyXielu(x, constants); });
 }
 
@@ -103,17 +104,14 @@ const OpDef kActDef = {
 
 const OpDef kXieluDef = {
     .summary = "xIELU: a square above zero, an exponential below.",
-    .operands = {{"x"}},
-    .attrs = {{.name = "alpha_p", .type = AttrType::F32, .required = true, .otherwise = {}},
-              {.name = "alpha_n", .type = AttrType::F32, .required = true, .otherwise = {}},
-              {.name = "beta", .type = AttrType::F32, .required = true, .otherwise = {}},
-              {.name = "eps", .type = AttrType::F32, .required = true, .otherwise = {}}},
+    .operands = {{"x"}, {"numbers"}},
+    .attrs = {},
     .results = {"y"},
     .row_wise = true,
     .few = Over::Tiles,
     .infer = InferXielu,
     .eval = EvalXielu,
-    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
+    .divisions = {{Over::Rows, "ow"}, {Over::Tiles, "ow"}},
 };
 
 const OpDef kSoftCapDef = {

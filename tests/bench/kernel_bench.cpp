@@ -72,11 +72,11 @@ BOUND Groups(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
 BOUND Merge(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   attention_merge(c, 0, 1, rows, rec, 9, 64, 2048, 0, 0, 0, kA8, kShared, kShared, kHeads, 3, 0);
 }
-BOUND Rows(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
+BOUND BoundRows(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   attention(c, 0, 1, rows, rec, 9, 3, 64, 2048, 0, 0, 0, 0, kScale, kF16, kKeys16, kLayoutHeads, kA8, kShared, kShared,
             kQueries, 16, 0);
 }
-BOUND Norm(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
+BOUND BoundNorm(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
   norm(c, 0, 1, rows, rec, 1, kK, 0x3727c5ac, 0, 1, 1, 0, 1, 0, 0, 0, 0, kA8, kK, kShared, kShared, kShared, kShared,
        kShared, kRows, 1);
 }
@@ -151,10 +151,11 @@ int main() {
   const uint64_t merge_rec[] = {8 << 20, 0, 24 << 20};
   Measure("attention merge, pos 511", 512 * 64 * 3 * 4, "GB/s", 200, [&](int) { Merge(&c, 1, merge_rec); });
   c.pos = 0;
-  Measure("attention, 512 rows", 4.0 * 64 * 9 * 512 * 513 / 2, "Gop/s", 20, [&](int) { Rows(&c, 512, attention_rec); });
+  Measure("attention, 512 rows", 4.0 * 64 * 9 * 512 * 513 / 2, "Gop/s", 20,
+          [&](int) { BoundRows(&c, 512, attention_rec); });
   const uint64_t norm_rec[] = {16 << 20, 24 << 20, 1 << 20, 0, 32 << 20, 0, 40 << 20};
-  Measure("add norm quantize, 512 rows", 512 * kK * 4, "GB/s", 20, [&](int) { Norm(&c, 512, norm_rec); });
-  Measure("add norm quantize, 1 row", kK * 4, "GB/s", 2000, [&](int) { Norm(&c, 1, norm_rec); });
+  Measure("add norm quantize, 512 rows", 512 * kK * 4, "GB/s", 20, [&](int) { BoundNorm(&c, 512, norm_rec); });
+  Measure("add norm quantize, 1 row", kK * 4, "GB/s", 2000, [&](int) { BoundNorm(&c, 1, norm_rec); });
   const uint64_t rope_rec[] = {16 << 20, 1 << 20, 24 << 20};
   Measure("rope, 512 rows", 512 * kK * 4, "GB/s", 20, [&](int) { Rope(&c, 512, rope_rec); });
   Measure("kv_append keys, 512 rows", 512 * 192 * 4, "GB/s", 20, [&](int) { Append(&c, 512, rope_rec); });

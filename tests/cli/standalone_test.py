@@ -21,6 +21,8 @@ class Standalone(CliTest):
         begin = -(-LOADER.stat().st_size // page) * page
         self.assertEqual(app.read_bytes()[begin:begin + plan.stat().st_size], plan.read_bytes())
         self.assertEqual(app.stat().st_size, begin + plan.stat().st_size + 32)
+        said = self.ok(LLMC, "compile", TINY, "-o", self.folder / "said", "--standalone", "--context", 64, "--target-cpu", "native").stderr
+        self.assertIn(f"said: {app.stat().st_size} bytes", said)
         asked = ("-p", "7+12=", "-n", 3, "--temp", 0)
         self.assertEqual(self.ok(app, *asked).stdout, self.ok(LLMC_RUN, plan, *asked).stdout)
         self.ok(app, "--selftest")

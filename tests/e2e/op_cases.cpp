@@ -71,9 +71,8 @@ void AddRowOps(std::vector<OpCase>& cases) {
   OpCase capped{"capped_head", "", "%y = scale %x {factor = 2.0} : f32[S, 64]\n"};
   capped.tail = "%s = scale %l {factor = 0.125} : f32[S, 64]\n%logits = soft_cap %s {cap = 3.0} : f32[S, 64]\n";
   cases.push_back(capped);
-  cases.push_back({"xielu", "",
-                   "%s = scale %x {factor = 4.0} : f32[S, 64]\n"
-                   "%y = xielu %s {alpha_p = 0.8, alpha_n = 0.5, beta = 0.5, eps = -1e-06} : f32[S, 64]\n"});
+  cases.push_back({"xielu", "weight $numbers : f32[4]\n",
+                   "%s = scale %x {factor = 4.0} : f32[S, 64]\n%y = xielu %s, $numbers : f32[S, 64]\n"});
   cases.push_back(
       {"position_embed", "weight $table : bf16[100, 64]\n",
        "%p = position_embed $table, %tokens, %pos {offset = 2} : f32[S, 64]\n%y = add %x, %p : f32[S, 64]\n"});
@@ -207,7 +206,7 @@ std::vector<OpCase> OpCases() {
 Module ImportOp(const OpCase& c) {
   Module module = Parse("module @op {after = import, numerics = 2, context = 96, kv_type = " + c.kv_type +
                             ", activations = " + c.activations + ", chunk = 40}\ndim S = 1..96\n" +
-                            "weight $embed : f32[50, 64]\nweight $head : " + (c.activations == "q8" ? "q8_0" : "f32") +
+                            "weight $embed : f32[64, 64]\nweight $head : " + (c.activations == "q8" ? "q8_0" : "f32") +
                             Shape(kOpWidth, c.width) + "\n" + c.globals +
                             "func @forward(%tokens: i32[S], %pos: i32[], %total: i32[]) {\n"
                             "%x = embed $embed, %tokens : f32[S, 64]\n" +

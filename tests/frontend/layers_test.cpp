@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "frontend/build_module.h"
 #include "frontend/preset_rules.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "tests/frontend/support.h"
 #include "tests/support/expect_error.h"
 
@@ -70,6 +73,63 @@ TEST(Rules, Compute) {
   EXPECT_EQ(value(R"(["pow", "d", -0.5])").number, 0.125);
   EXPECT_EQ(value(R"(["sub", "d", 60, 1])").integer, 3);
   test::ErrorOf(DiagKind::BadValue, [&] { value(R"(["div", "d", 0])"); });
+}
+
+TEST(Layers, WhatIsLeftGoesByAnotherRule) {
+  const std::string rules =
+      R"([{"listed": "dense", "block": "d", "rest": [{"every": {"keys": ["step"], "absent": 1}, "block": "s", "rest": "d"}]},)"
+      R"( {"block": "x"}])";
+  EXPECT_EQ(Layers(R"({"dense": [3], "step": 2})", rules), (Names{"d", "s", "d", "d", "d", "s"}));
+  EXPECT_EQ(Layers(R"({"dense": [], "step": 1})", rules), (Names{"s", "s", "s", "s", "s", "s"}));
+  EXPECT_EQ(Layers("{}", rules, 2), (Names{"x", "x"}));
+}
+
+// A mixture of experts in every way that the part has, as llmc's own description.
+std::string Mixture(const std::string& ffn) {
+  return R"({"llmc": 1, "vocab": 40, "d_model": 32, "n_layers": 2, "max_context": 64,
+    "blocks": {"all": {"attention": {"n_heads": 4, "sinks": true}, "ffn": {"kind": "experts", )" +
+         ffn + "}}}}";
+}
+
+Module Built(const std::string& text) {
+  const Description d = ReadDescription(ParseJson(text, "d.json"), "d.json");
+  const BoundWeights weights = UnboundWeights(d);
+  BuildOptions options;
+  options.context = 64;
+  options.chunk = 16;
+  Module module = BuildModule(d, weights, options);
+  Verify(module, "import");
+  return module;
+}
+
+TEST(Experts, BuildInEveryWay) {
+  for (
+      const char* ffn :
+      {R"("d_ff": 16, "count": 8, "used": 2)",
+       R"("d_ff": 48, "count": 8, "used": 4, "score": "sigmoid", "choice_bias": true, "groups": 4, "keep": 2,
+            "group_by": "sum2", "renorm": "add", "renorm_by": 1e-20, "weight_scale": 2.5, "shared": 24)",
+       R"("d_ff": 16, "count": 3, "used": 1, "score": "softmax_of_chosen", "router_bias": true, "bias": true,
+            "act": "swiglu_clamped", "alpha": 1.702, "limit": 7)",
+       R"("d_ff": 16, "count": 6, "used": 6, "renorm": "least", "renorm_by": 1e-12, "shared": 20, "shared_gate": true)"}) {
+    SCOPED_TRACE(ffn);
+    const std::string text = Print(Built(Mixture(ffn)));
+    EXPECT_NE(text.find("expert_linear"), std::string::npos);
+    EXPECT_NE(text.find("combine"), std::string::npos);
+  }
+}
+
+TEST(Experts, RulesAmongTheirFields) {
+  const auto refused = [](const std::string& ffn) {
+    return test::ErrorOf(DiagKind::BadValue, [&] { Built(Mixture(ffn)); });
+  };
+  EXPECT_NE(refused(R"("d_ff": 24, "count": 8, "used": 2)").find("multiples of 16"), std::string::npos);
+  refused(R"("d_ff": 16, "count": 8, "used": 9)");
+  refused(R"("d_ff": 16777216, "count": 4096, "used": 2)");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "groups": -2)");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "groups": 3)");
+  refused(R"("d_ff": 16, "count": 8, "used": 3, "groups": 4, "keep": 1)");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "shared_gate": true)");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "act": "swiglu_clamped")");
 }
 
 }  // namespace

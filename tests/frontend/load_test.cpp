@@ -553,7 +553,7 @@ TEST(LoadGguf, KeysThatAreRefused) {
   };
   using W = test::GgufWriter;
   ErrorFor(DiagKind::UnknownKey, with([](W& w) { w.U32("llama.attention.sliding_window", 8); }));
-  ErrorFor(DiagKind::UnknownKey, with([](W& w) { w.U32("llama.expert_count", 8); }));
+  ErrorFor(DiagKind::Unsupported, with([](W& w) { w.U32("llama.expert_count", 8); }));
   Loader(with([](W& w) { w.U32("llama.expert_count", 0); })).Load();
   ErrorFor(DiagKind::Unsupported, with([](W& w) { w.Text("llama.rope.scaling.type", "longrope"); }));
   ErrorFor(DiagKind::Unsupported, with([](W& w) { w.U32("llama.vocab_size", 41); }));
@@ -566,6 +566,37 @@ TEST(LoadGguf, KeysThatAreRefused) {
   ErrorFor(DiagKind::UnknownArchitecture, dir.Write("x.gguf", W().Text("general.architecture", "mamba").File()));
   ErrorFor(DiagKind::MissingKey, dir.Write("x.gguf", W().File()));
   ErrorFor(DiagKind::MissingTensor, dir.Write("x.gguf", W().Text("general.architecture", "llama").File()));
+}
+
+// CASES G02 and G03 in GGUF files.
+TEST(LoadGguf, ValuesThatSomeReadersPassOver) {
+  TempDir dir;
+  std::vector<StTensor> tensors = TensorsFor(Describe(TinyConfig("llama")));
+  auto with = [&](auto change) {
+    test::GgufWriter w = TinyGguf("llama", tensors, true);
+    change(w);
+    return dir.Write("m.gguf", w.File());
+  };
+  using W = test::GgufWriter;
+  Loader(with([](W& w) { w.Flag("llama.attention.causal", true); })).Load();
+  ErrorFor(DiagKind::Unsupported, with([](W& w) { w.Flag("llama.attention.causal", false); }));
+  ErrorFor(DiagKind::BadValue, with([](W& w) { w.U32("llama.attention.key_length", 0); }));
+  // A factor without a type is linear, as the format's own reader takes it.
+  auto scaling = [&](const std::string& path) {
+    ModelOptions options;
+    options.model = path;
+    const std::string text = DescribeModel(options);
+    const size_t at = text.find("\"scaling\": \"") + 12;
+    return text.substr(at, text.find('"', at) - at);
+  };
+  EXPECT_EQ(scaling(with([](W& w) { w.F32("llama.rope.scaling.factor", 2.0F); })), "linear");
+  EXPECT_EQ(
+      scaling(with([](W& w) { w.F32("llama.rope.scaling.factor", 2.0F).Text("llama.rope.scaling.type", "none"); })),
+      "none");
+  ErrorFor(DiagKind::BadValue, with([](W& w) {
+             w.F32("llama.rope.scaling.factor", 2.0F);
+             w.tensors.push_back({"rope_freqs.weight", {2}, 0, std::string(8, '\1')});
+           }));
 }
 
 TEST(LoadGguf, WeightsFromElsewhere) {

@@ -1,11 +1,21 @@
 // The golden models compiled by each backend that is built in: transformers' logits at every position and its greedy
-// ids, with one thread and with two, and decode after prefill at every split point of the prompt. llvm gives the very
+// ids, with one thread and with two, and decode after prefill at split points of the prompt. llvm gives the very
 // bits of the uncut run; onednn the same bits whatever the number of threads, and another order of sums where another
 // primitive computes the row.
+//
+// Compiling costs a second a target, so here it is for this CPU's best, for the others in every sixth folder; the suite
+// Every has all targets, all splits and up to four threads for each folder, in a test of its own (tools/check).
 #include <array>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <sstream>
 #include <tuple>
 
+#include "ir/interpreter.h"
+#include "ir/op.h"
+#include "passes/check.h"
 #include "tests/golden/golden_files.h"
 #include "tests/support/from_memory.h"
 #include "tools/pass_context.h"
@@ -43,19 +53,33 @@ std::vector<float> Score(Session& session, const std::vector<int32_t>& tokens) {
   return out;
 }
 
-using Param = std::tuple<std::string, std::string>;  // backend, folder
-class BackendGoldenTest : public testing::TestWithParam<Param> {};
+// Families whose parts the others share.
+bool IsAnchor(const std::string& folder) {
+  static constexpr std::array<std::string_view, 4> kAnchors = {"llama", "mistral", "qwen2", "qwen3"};
+  const std::string name = folder.substr(folder.find('/') + 1);
+  return std::any_of(kAnchors.begin(), kAnchors.end(),
+                     [&](std::string_view family) { return name.starts_with(family); });
+}
 
-TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
-  const auto& [backend, folder] = GetParam();
-  if (backend == "onednn" &&
-      std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), folder) != kSkippedOnOnednn.end())
-    GTEST_SKIP() << "on the list of what onednn can't do";
+// Where the prompt is cut into prefill and decode.
+std::vector<size_t> Splits(size_t tokens, bool everywhere) {
+  if (!everywhere) return {1, tokens / 4, tokens / 2, tokens - 1};
+  std::vector<size_t> all(tokens);
+  std::iota(all.begin(), all.end(), size_t{1});
+  return all;
+}
+
+// How much of a folder is tried: targets beside the best one, every split, up to four threads.
+struct Extent {
+  bool targets, splits, threads;
+};
+
+void ExpectGolden(const std::string& backend, const std::string& folder, const Extent& extent) {
   const Golden golden = ReadGoldenAt(folder);
   const Executable executable = Compile(backend, folder);
   ExpectNoReference(executable);
   std::vector<float> first;
-  for (uint32_t threads : {1U, 2U}) {
+  for (uint32_t threads : extent.threads ? std::vector<uint32_t>{1, 2, 3, 4} : std::vector<uint32_t>{1, 2}) {
     const std::unique_ptr<Session> session = Open(executable, threads);
     const std::vector<float> logits = Score(*session, golden.prompt);
     ASSERT_EQ(logits.size(), golden.prompt.size() * golden.vocab);
@@ -72,10 +96,7 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
     }
   }
 
-  // The other targets' code: of every third model. Kernels are compared one by one elsewhere.
-  const std::vector<std::string> folders = AllFolders();
-  const auto number = std::find(folders.begin(), folders.end(), folder) - folders.begin();
-  if (backend == "llvm" && number % 3 == 0) {
+  if (backend == "llvm" && extent.targets) {
     std::vector<std::string> targets = TargetsHere();
     targets.pop_back();  // the best one's was run
     for (const std::string& target : targets) {
@@ -87,7 +108,7 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
   constexpr size_t kMostTokens = 37;  // the long prompt is cut short: each split costs a run
   const std::span<const int32_t> tokens(golden.prompt.data(), std::min(golden.prompt.size(), kMostTokens));
   const std::unique_ptr<Session> session = Open(executable, 2);
-  for (size_t split = 1; split <= tokens.size(); ++split) {
+  for (size_t split : Splits(tokens.size(), extent.splits)) {
     session->Reset();
     std::span<const float> logits = session->Prefill(tokens.first(split));
     for (size_t row = split - 1;; ++row) {
@@ -100,6 +121,101 @@ TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
       }
       if (row + 1 == tokens.size()) break;
       logits = session->Decode(tokens[row + 1]);
+    }
+  }
+}
+
+using Param = std::tuple<std::string, std::string>;  // backend, folder
+class BackendGoldenTest : public testing::TestWithParam<Param> {};
+
+TEST_P(BackendGoldenTest, MatchesTransformersAndItself) {
+  const auto& [backend, folder] = GetParam();
+  if (backend == "onednn" &&
+      std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), folder) != kSkippedOnOnednn.end())
+    GTEST_SKIP() << "on the list of what onednn can't do";
+  const std::vector<std::string> folders = AllFolders();
+  const auto number = std::find(folders.begin(), folders.end(), folder) - folders.begin();
+  ExpectGolden(backend, folder, {.targets = number % 6 == 0, .splits = IsAnchor(folder), .threads = false});
+}
+
+class EveryTargetTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryTargetTest, MatchesTransformersAndItself) {
+  for (const std::string& backend : CompiledBackends()) {
+    SCOPED_TRACE(backend);
+    ExpectGolden(backend, GetParam(), {.targets = true, .splits = true, .threads = true});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EveryTargetTest, testing::ValuesIn(AllFolders()), TestName);
+
+// What the fusions make of a model's functions: the ops of @decode that they left.
+std::string Fused(const Module& module) {
+  size_t split = 0, pairs = 0, sums = 0, tables = 0;
+  for (const Op& op : module.FindFunc("decode")->ops) {
+    const bool interleaved =
+        (op.kind == OpKind::Linear || op.kind == OpKind::ExpertLinear) && std::get<bool>(AttrOf(op, "interleave"));
+    pairs += interleaved ? 1 : 0;
+    split += op.kind == OpKind::Linear && op.results.size() > 1 && !interleaved ? 1 : 0;
+    sums += op.kind == OpKind::AddRmsNorm ? 1 : 0;
+  }
+  for (const Global& g : module.globals)
+    tables += g.kind == GlobalKind::Const && g.recipe.kind == RecipeKind::RopeTable ? 1 : 0;
+  return "qkv " + std::to_string(split) + ", gate-up " + std::to_string(pairs) + ", add-norm " + std::to_string(sums) +
+         ", rope tables " + std::to_string(tables);
+}
+
+// Passes leave the bits of every model, with a seeded set of the optional ones off; with all of them what fired is what
+// tests/golden/fused.txt says, a line a folder of HF files.
+TEST(Passes, KeepTheBitsOfEveryModel) {
+  std::map<std::string, std::string> expected;
+  std::istringstream lines(test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/tests/golden/fused.txt"));
+  for (std::string name, rest; std::getline(lines, name, ':') && std::getline(lines, rest);) expected[name] = rest;
+  std::mt19937 random(20);
+  for (const std::string& folder : AllFolders()) {
+    SCOPED_TRACE(folder);
+    for (bool whole : {true, false}) {
+      Model model = LoadModel(OptionsFor(ModelIn(folder), "f32"));
+      PassCheck check(model.module, *model.weights);
+      PipelineOptions options;
+      options.after = [&](const PassInfo& pass, const Module& module, bool changed, double) {
+        if (changed) check.After(pass, module);
+      };
+      for (const PassInfo& pass : AllPasses())
+        if (!whole && pass.optional && random() % 2 == 0) options.disabled.emplace(pass.name);
+      RunPipeline(model.module, ContextFor("reference"), options);
+      if (whole && folder.starts_with("golden/")) {
+        EXPECT_EQ(expected[folder.substr(7)], " " + Fused(model.module)) << "tests/golden/fused.txt";
+      }
+    }
+  }
+}
+
+// Windows, layers without positions, QK-norm, caps, sinks and experts in every third layer, put together in a
+// description alone: the compiled code computes what the interpreter does of the graph as it was imported.
+TEST(Hybrid, RunsFromADescription) {
+  ModelOptions options = OptionsFor(kData + "hybrid.json", "f32");
+  options.weights = "random:7";
+  std::vector<int32_t> tokens(29);
+  std::iota(tokens.begin(), tokens.end(), 5);
+  const Model plain = LoadModel(options);
+  Interpreter interpreter(plain.module, *plain.weights);
+  const std::vector<float> expected = interpreter.Run("forward", tokens, 0, static_cast<int64_t>(tokens.size()));
+  for (const std::string& backend : CompiledBackends()) {
+    SCOPED_TRACE(backend);
+    Model model = LoadModel(options);
+    RunPipeline(model.module, ContextFor(backend));
+    PlanRequest request;
+    request.module = &model.module;
+    request.weights = model.weights.get();
+    request.backend = backend;
+    request.targets = "native";
+    const std::vector<float> logits = Score(*Open(FromMemory(std::make_shared<MemoryPlan>(request)), 2), tokens);
+    ASSERT_EQ(logits.size(), expected.size());
+    if (backend == "llvm") {
+      EXPECT_TRUE(SameBits(logits, expected));
+    } else {
+      EXPECT_LE(Nmse(logits.data(), expected.data(), expected.size()), kNmseF32);
     }
   }
 }

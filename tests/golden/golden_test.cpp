@@ -83,6 +83,18 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(AllFolders()), TestN
 
 TEST(Golden, ThereAreEnough) { EXPECT_GE(AllFolders().size(), 27U); }
 
+TEST(Golden, TheirFilesStaySmall) {
+  constexpr uint64_t kMostOfFolder = 192 << 10, kMost = 20 << 20;  // bytes
+  uint64_t all = 0;
+  for (const std::string& folder : AllFolders()) {
+    uint64_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(kData + folder)) bytes += file.file_size();
+    EXPECT_LE(bytes, kMostOfFolder) << folder;
+    all += bytes;
+  }
+  EXPECT_LE(all, kMost);
+}
+
 TEST(Golden, F16Cache) {
   for (const char* name : {"llama-gqa4", "mistral-full", "qwen2-bias", "qwen3-bias"}) {
     Golden g = ReadGolden(name);

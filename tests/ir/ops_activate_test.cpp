@@ -119,18 +119,16 @@ TEST(Gated, ClampedSwiglu) {
 }
 
 TEST(Xielu, ByHandAndConstraints) {
-  const auto attrs = [](float p, float n) {
-    return std::vector<std::pair<std::string, AttrValue>>{
-        {"alpha_p", p}, {"alpha_n", n}, {"beta", 0.5F}, {"eps", -1e-6F}};
-  };
   const std::vector<float> x = {-30, -2, -0.01F, 0, 0.5F, 3};
-  const std::vector<float> y = EvalOne(OpKind::Xielu, x, With(attrs(0.8F, 0.3F)));
+  Owned rows = F32({Dim(1), Dim(6)}, x), numbers = F32({Dim(4)}, {0.8F, 0.3F, 0.5F, -1e-6F});
+  const std::vector<float> y = Floats(Eval(OpKind::Xielu, {&rows, &numbers}, {})[0]);
   for (size_t i = 0; i < x.size(); ++i) {
     const double v = x[i];
     const double want = v > 0 ? 0.8 * v * v + 0.5 * v : 0.3 * (std::expm1(std::min(v, -1e-6)) - v) + 0.5 * v;
     EXPECT_NEAR(y[i], want, 4e-7 * std::max(1.0, std::fabs(want)));
   }
-  ExpectFaults({{"C1", One(OpKind::Xielu, attrs(1, 1), kHalf)}, {"C2", One(OpKind::Xielu, attrs(INFINITY, 1))}});
+  const Type type = F32Type({Dim("S"), Dim(4)}), four = F32Type({Dim(4)});
+  ExpectFaults({{"C1", OpCase{OpKind::Xielu, {kHalf, four}, {}}}, {"C2", OpCase{OpKind::Xielu, {type, type}, {}}}});
 }
 
 TEST(SoftCap, ByHandAndConstraints) {

@@ -1,6 +1,6 @@
-# Trained models, compiled and run by the two programs: SmolLM2 against transformers' answers, and the repository's own.
+# Trained models, compiled and run by the two programs: SmolLM2 and Gemma 3 270M against transformers' answers, and the repository's own.
 if(LLMC_LLVM AND NOT LLMC_LOADER_ONLY)
-  set(checks smollm2_greedy smollm2_teacher tiny_sums)
+  set(checks smollm2_greedy smollm2_teacher gemma3_greedy gemma3_teacher tiny_sums)
   if(TARGET llmc_onednn)
     list(APPEND checks onednn_greedy onednn_teacher)
   endif()

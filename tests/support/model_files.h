@@ -79,6 +79,7 @@ class GgufWriter {
   }
   GgufWriter& Text(std::string_view key, std::string_view value) { return Raw(key, kString, GgufString(value)); }
   GgufWriter& U32(std::string_view key, uint32_t value) { return Raw(key, kU32, Bytes(value)); }
+  GgufWriter& Flag(std::string_view key, bool value) { return Raw(key, kBool, Bytes(static_cast<uint8_t>(value))); }
   GgufWriter& F32(std::string_view key, float value) { return Raw(key, kF32, Bytes(value)); }
   GgufWriter& Texts(std::string_view key, const std::vector<std::string>& values) {
     std::string payload = Bytes(uint32_t{kString}) + Bytes(static_cast<uint64_t>(values.size()));

@@ -39,7 +39,11 @@ class ExactModel:
 
     def __init__(self, folder):
         self.model, info = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+            folder,
+            dtype=torch.float64,
+            attn_implementation="eager",
+            experts_implementation="eager",
+            output_loading_info=True,
         )
         bad = {
             k: v

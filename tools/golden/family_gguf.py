@@ -1,0 +1,209 @@
+"""A family's model as a GGUF file: names by gguf's own table, tensors and keys as its converters change them."""
+
+import numpy as np
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
+
+PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
+HALF_BITS = GGMLQuantizationType.BF16
+
+
+def get(cfg, *names, default=None):
+    """The first of these keys that has a value."""
+    for name in names:
+        if cfg.get(name) is not None:
+            return cfg[name]
+    return default
+
+
+def rope(cfg):
+    """rope parameters in either spelling."""
+    out = dict(cfg.get("rope_scaling") or {})
+    out.update(cfg.get("rope_parameters") or {})
+    return out
+
+
+def keys(writer, arch, cfg):
+    """Metadata."""
+    heads = get(cfg, "num_attention_heads", "n_head")
+    width = get(cfg, "hidden_size", "n_embd")
+    writer.add_context_length(get(cfg, "max_position_embeddings", "n_positions"))
+    writer.add_block_count(get(cfg, "num_hidden_layers", "n_layer"))
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width))
+    writer.add_head_count(heads)
+    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    if arch not in ("gpt2", "gptneox"):
+        writer.add_head_count_kv(kv)
+    d_head = get(cfg, "head_dim", default=width // heads)
+    if cfg.get("head_dim"):
+        writer.add_key_length(d_head)
+        writer.add_value_length(d_head)
+    if arch in ("gpt2", "gptneox", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
+        writer.add_layer_norm_eps(get(cfg, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5))
+    else:
+        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", default=1e-6))
+    parameters = rope(cfg)
+    theta = get(parameters, "rope_theta") or get(cfg, "rope_theta", "rotary_emb_base")
+    if arch == "hunyuan-dense" and parameters.get("alpha"):
+        theta *= parameters["alpha"] ** (d_head / (d_head - 2))
+    if theta:
+        writer.add_rope_freq_base(theta)
+        partial = get(parameters, "partial_rotary_factor") or get(cfg, "partial_rotary_factor", "rotary_pct", default=1.0)
+        writer.add_rope_dimension_count(int(d_head * partial))
+    if parameters.get("rope_type") in ("linear", "yarn"):
+        writer.add_rope_scaling_type(RopeScalingType[parameters["rope_type"].upper()])
+        writer.add_rope_scaling_factor(parameters["factor"])
+        if parameters.get("original_max_position_embeddings"):
+            writer.add_rope_scaling_orig_ctx_len(parameters["original_max_position_embeddings"])
+    window = cfg.get("sliding_window")
+    if window is not None and arch in ("gemma2", "gemma3", "phi3", "olmo2", "exaone4", "cohere2", "gpt-oss"):
+        writer.add_sliding_window(window)
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(cfg["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(cfg["final_logit_softcapping"])
+    if arch == "granite":
+        writer.add_attention_scale(cfg["attention_multiplier"])
+        writer.add_embedding_scale(cfg["embedding_multiplier"])
+        writer.add_residual_scale(cfg["residual_multiplier"])
+        writer.add_logit_scale(cfg["logits_scaling"])
+    if arch == "granitemoe":
+        writer.add_attention_scale(cfg["attention_multiplier"])
+        writer.add_embedding_scale(cfg["embedding_multiplier"])
+        writer.add_residual_scale(cfg["residual_multiplier"])
+        writer.add_logit_scale(cfg["logits_scaling"])
+    experts = get(cfg, "num_experts", "num_local_experts")
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(cfg["num_experts_per_tok"])
+    if arch == "gpt-oss":
+        writer.add_expert_feed_forward_length(cfg["intermediate_size"])
+    if cfg.get("moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(cfg["moe_intermediate_size"])
+    shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
+    if shared:
+        writer.add_expert_shared_feed_forward_length(shared)
+    if arch in ("command-r", "cohere2"):
+        writer.add_logit_scale(cfg["logit_scale"])
+    if arch in ("gptneox", "stablelm"):
+        writer.add_parallel_residual(cfg.get("use_parallel_residual", arch == "gptneox"))
+    writer.add_vocab_size(cfg["vocab_size"])
+
+
+XIELU = ("alpha_p", "alpha_n", "beta", "eps")
+
+
+def xielu(writer, model):
+    """The numbers of each layer's activation, which the format keeps as metadata; what it keeps isn't a tensor."""
+    numbers = {n: [] for n in XIELU}
+    for name, tensor in model.state_dict().items():
+        if ".act_fn." in name:
+            numbers[name.rsplit(".", 1)[1]].append(tensor.float().item())
+    for name, values in numbers.items():
+        if values:
+            getattr(writer, f"add_xielu_{name}")(values)
+
+
+def interleaved(rows, heads):
+    """Rows of q or k with the two halves of each head interleaved."""
+    return rows.reshape(heads, 2, -1, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def changed(arch, name, value, cfg, variant):
+    """The values of a tensor as the format has them."""
+    heads = get(cfg, "num_attention_heads", "n_head")
+    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    if variant.gain_offset and value.ndim == 1 and "norm" in name and name.endswith(".weight"):
+        return value + np.float32(variant.gain_offset)
+    if arch in PERMUTED and ("q_proj" in name or "k_proj" in name):
+        return interleaved(value, heads if "q_proj" in name else kv)
+    if variant.transposed and value.ndim == 2 and ".h." in name:
+        return value.T
+    if arch in ("gptneox", "falcon") and "query_key_value" in name:
+        # rows of each group to all q, all k, all v
+        groups = heads if arch == "gptneox" else kv
+        grouped = value.reshape(groups, heads // groups + 2, -1, *value.shape[1:])
+        parts = [grouped[:, :-2], grouped[:, -2:-1], grouped[:, -1:]]
+        return np.concatenate([part.reshape(-1, *value.shape[1:]) for part in parts])
+    return value
+
+
+# Where a name ends -> the tensors that it is, rows of each after those of the one before; of experts matrix by matrix.
+EXPERTS = {
+    "experts.gate_up_proj": ("ffn_gate_exps", "ffn_up_exps"),
+    "experts.down_proj": ("ffn_down_exps",),
+    "block_sparse_moe.router.weight": ("ffn_gate_inp",),
+    "mlp.gate.weight": ("ffn_gate_inp",),
+    "shared_mlp.input_linear.weight": ("ffn_gate_shexp", "ffn_up_shexp"),
+    "shared_mlp.output_linear.weight": ("ffn_down_shexp",),
+    "shared_expert.gate_proj.weight": ("ffn_gate_shexp",),
+    "shared_expert.up_proj.weight": ("ffn_up_shexp",),
+    "shared_expert.down_proj.weight": ("ffn_down_shexp",),
+    "shared_expert_gate.weight": ("ffn_gate_inp_shexp",),
+}
+
+
+def add_interleaved(writer, name, value):
+    """Writes a tensor of gpt-oss' own kind, matrices [in, out] and gates in even columns; False: it is none."""
+    layer = name.split(".layers.")[1].split(".")[0] if ".layers." in name else ""
+    columns = value.swapaxes(-1, -2) if value.ndim == 3 else value  # [experts, out, in], and biases [experts, out]
+    parts = {
+        "experts.gate_up_proj": {"ffn_gate_exps.weight": (0, 2), "ffn_up_exps.weight": (1, 2)},
+        "experts.down_proj": {"ffn_down_exps.weight": (0, 1)},
+        "experts.gate_up_proj_bias": {"ffn_gate_exps.bias": (0, 2), "ffn_up_exps.bias": (1, 2)},
+        "experts.down_proj_bias": {"ffn_down_exps.bias": (0, 1)},
+        "mlp.router.weight": {"ffn_gate_inp.weight": (0, 1)},
+        "mlp.router.bias": {"ffn_gate_inp.bias": (0, 1)},
+        "self_attn.sinks": {"attn_sinks.weight": (0, 1)},
+        "post_attention_layernorm.weight": {"post_attention_norm.weight": (0, 1)},
+    }
+    for end, targets in parts.items():
+        if name.endswith(end):
+            for target, (first, step) in targets.items():
+                part = np.ascontiguousarray(columns[:, first::step] if step > 1 else columns)
+                stored = HALF_BITS if part.ndim == 3 else GGMLQuantizationType.F32
+                data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+                writer.add_tensor(f"blk.{layer}.{target}", data.reshape((*part.shape[:-1], data.shape[-1])), raw_dtype=stored)
+            return True
+    return False
+
+
+def add_experts(writer, name, value):
+    """Writes a tensor of a mixture; False: it is none. Routers are f32."""
+    for end, targets in EXPERTS.items():
+        if not name.endswith(end):
+            continue
+        for target, part in zip(targets, np.split(value, len(targets), axis=-2)):
+            stored = GGMLQuantizationType.F32 if "_inp" in target else HALF_BITS
+            part = np.ascontiguousarray(part)
+            data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+            shape = (*part.shape[:-1], data.shape[-1])
+            writer.add_tensor(f"blk.{name.split('.layers.')[1].split('.')[0]}.{target}.weight", data.reshape(shape), raw_dtype=stored)
+        return True
+    return False
+
+
+def write(path, variant, model, cfg):
+    """Writes the file: matrices in bf16, vectors in f32."""
+    arch = variant.gguf
+    kind = next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch)
+    names = get_tensor_name_map(kind, get(cfg, "num_hidden_layers", "n_layer"))
+    writer = GGUFWriter(path, arch)
+    keys(writer, arch, cfg)
+    xielu(writer, model)
+    for name, tensor in model.state_dict().items():
+        if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
+            continue
+        if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
+            continue
+        if add_experts(writer, name, tensor.float().numpy()):
+            continue
+        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if target is None:
+            raise SystemExit(f"{variant.name}: gguf has no name for {name}")
+        value = np.ascontiguousarray(changed(arch, name, tensor.float().numpy(), cfg, variant))
+        stored = GGMLQuantizationType.F32 if value.ndim == 1 else HALF_BITS
+        writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
