@@ -37,8 +37,8 @@ def decisions(llmc, model, *flags):
 def record(llmc, folders):
     """The text of a family."""
     text = HEAD
-    for folder in folders:
-        for flags in [(), MIXED] if (folder / "config.json").exists() else [()]:
+    for i, folder in enumerate(folders):
+        for flags in [(), MIXED] if i == 0 and (folder / "config.json").exists() else [()]:
             title = " ".join([f"{folder.parent.name}/{folder.name}", *flags])
             text += f"\n{title}\n" + "".join(f"  {line}\n" for line in decisions(llmc, folder, *flags))
     return text
