@@ -233,11 +233,14 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
     return {path, ReadTextFile(path, max_bytes)};
   };
   if (!IsRegularFile(JoinPath(directory, "tokenizer.json"))) {
+    if (const NamedText model = read("tokenizer.model", "tokenizer", kTokenizerJsonLimits.max_bytes);
+        !model.text.empty()) {
+      return LowerSentencePiece(model.text, model.name,
+                                read("tokenizer_config.json", "tokenizer-config", JsonLimits().max_bytes), vocab_rows);
+    }
     for (const std::string other : {"tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
       const std::string path = JoinPath(directory, other);
-      if (!IsRegularFile(path)) continue;
-      FailUnsupportedTokenizer(
-          {path, ""}, other + (other.ends_with(".model") ? " (SentencePiece)" : "") + " without a tokenizer.json");
+      if (IsRegularFile(path)) FailUnsupportedTokenizer({path, ""}, other + " without a tokenizer.json");
     }
     return std::nullopt;
   }
