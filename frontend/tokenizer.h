@@ -31,6 +31,9 @@ struct HfTokenizerFiles {
 // vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). The
 // post-processor says what is added to a text. The stop id is eos.
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows);
+// A tokenizer.model that stands beside no tokenizer.json; config is tokenizer_config.json.
+LoweredTokenizer LowerSentencePiece(std::string_view bytes, const std::string& file, const NamedText& config,
+                                    int64_t vocab_rows);
 // From the files of a model's directory, which are added to inputs. Nothing when there is no tokenizer at all.
 std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, int64_t vocab_rows,
                                                 std::vector<InputHash>& inputs);

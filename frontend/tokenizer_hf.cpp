@@ -237,7 +237,12 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
     return {path, ReadTextFile(path, max_bytes)};
   };
   if (!IsPresent(JoinPath(directory, "tokenizer.json"))) {
-    for (const std::string other : {"tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
+    if (IsPresent(JoinPath(directory, "tokenizer.model"))) {
+      const NamedText model = read("tokenizer.model", "tokenizer", kTokenizerJsonLimits.max_bytes);
+      return LowerSentencePiece(model.text, model.name,
+                                read("tokenizer_config.json", "tokenizer-config", JsonLimits().max_bytes), vocab_rows);
+    }
+    for (const std::string other : {"spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
       const std::string path = JoinPath(directory, other);
       if (!IsPresent(path)) continue;
       FailUnsupportedTokenizer(

@@ -1,6 +1,7 @@
 // From a vocabulary and its settings to the tables of the plan.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -373,6 +374,42 @@ class Lowering {
   std::unordered_map<std::string_view, int32_t> ids_;
 };
 
+// Every way to put a token together from two tokens, by rank.
+void AddMergesOf(TokenizerSource& source, bool by_score) {
+  struct Way {
+    double rank;
+    int64_t left_characters, right_characters;
+    int64_t token, left_id, right_id;
+    std::string_view left, right;
+  };
+  std::unordered_map<std::string_view, int64_t> ids;
+  for (const auto& [text, id] : source.vocabulary) ids.emplace(text, id);
+  std::vector<Way> ways;
+  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
+    const std::string_view text = source.vocabulary[i].first;
+    int64_t characters = 0;
+    for (size_t at = 0; at < text.size(); ++characters) at += DecodeUtf8(text, at).bytes;
+    int64_t before = 0;
+    for (size_t at = 0; at < text.size(); ++before) {
+      const auto left = at > 0 ? ids.find(text.substr(0, at)) : ids.end();
+      const auto right = left != ids.end() ? ids.find(text.substr(at)) : ids.end();
+      if (right != ids.end()) {
+        // Sorted by score the longer left part comes first, by id the shorter.
+        const int64_t sign = by_score ? -1 : 1;
+        ways.push_back({by_score ? -source.scores[i] : static_cast<double>(source.vocabulary[i].second), sign * before,
+                        sign * (characters - before), static_cast<int64_t>(i), left->second, right->second, left->first,
+                        right->first});
+      }
+      at += DecodeUtf8(text, at).bytes;
+    }
+  }
+  std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
+    return std::tie(a.rank, a.left_characters, a.right_characters, a.token, a.left_id, a.right_id) <
+           std::tie(b.rank, b.left_characters, b.right_characters, b.token, b.left_id, b.right_id);
+  });
+  for (const Way& way : ways) source.merges.emplace_back(way.left, way.right);
+}
+
 }  // namespace
 
 bool BytesOfAlphabet(std::string_view text, std::string& bytes) {
@@ -398,43 +435,8 @@ int ByteOfToken(std::string_view text) {
   return value;
 }
 
-void AddScoredMerges(TokenizerSource& source) {
-  struct Scored {
-    double score;
-    size_t token, left_characters, right_characters;
-    std::string_view left, right;
-    int64_t left_id, right_id;
-  };
-  std::unordered_map<std::string_view, int64_t> ids;
-  for (const auto& [text, id] : source.vocabulary) ids.emplace(text, id);
-  std::vector<Scored> merges;
-  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
-    const std::string_view text = source.vocabulary[i].first;
-    size_t all = 0;
-    for (size_t at = 0; at < text.size(); ++all) at += DecodeUtf8(text, at).bytes;
-    size_t before = 0;
-    for (size_t at = 0; at < text.size(); ++before) {
-      if (at > 0) {
-        const auto left = ids.find(text.substr(0, at)), right = ids.find(text.substr(at));
-        if (left != ids.end() && right != ids.end())
-          merges.push_back(
-              {source.scores[i], i, before, all - before, left->first, right->first, left->second, right->second});
-      }
-      at += DecodeUtf8(text, at).bytes;
-    }
-  }
-  auto before = [](const Scored& a, const Scored& b) {
-    if (a.token != b.token) return a.token < b.token;
-    return a.left_id != b.left_id ? a.left_id < b.left_id : a.right_id < b.right_id;
-  };
-  std::sort(merges.begin(), merges.end(), before);
-  std::stable_sort(merges.begin(), merges.end(), [](const Scored& a, const Scored& b) {
-    if (a.score != b.score) return a.score > b.score;
-    if (a.left_characters != b.left_characters) return a.left_characters > b.left_characters;
-    return a.right_characters > b.right_characters;
-  });
-  for (const Scored& merge : merges) source.merges.emplace_back(merge.left, merge.right);
-}
+void AddScoredMerges(TokenizerSource& source) { AddMergesOf(source, true); }
+void AddIdOrderedMerges(TokenizerSource& source) { AddMergesOf(source, false); }
 
 void AddBosToTemplates(TokenizerSource& source) {
   const auto bos = static_cast<int32_t>(source.bos);

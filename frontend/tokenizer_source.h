@@ -67,6 +67,8 @@ std::string LowerTokenizer(const TokenizerSource& source);
 // The merges of a BPE model whose vocabulary has scores instead: every way to put a token together from two tokens,
 // better scores first, among equals longer left parts first, as Hugging Face's converters order them.
 void AddScoredMerges(TokenizerSource& source);
+// The same by ascending id, among equals shorter left parts first.
+void AddIdOrderedMerges(TokenizerSource& source);
 
 // Adds BOS in front of single and pair, or EOS behind each text. For sources that say no more than that.
 void AddBosToTemplates(TokenizerSource& source);

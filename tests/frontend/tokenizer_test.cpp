@@ -205,9 +205,12 @@ TEST(HfTokenizer, Directories) {
   auto write = [&](const char* name, const std::string& text) { std::ofstream(dir / name) << text; };
   std::vector<InputHash> inputs;
   EXPECT_FALSE(LoadHfTokenizer(dir, 5, inputs));
-  write("tokenizer.model", "x");
+  write("spiece.model", "x");
   ExpectRefused([&] { LoadHfTokenizer(dir, 5, inputs); }, DiagKind::Unsupported,
-                "tokenizer.model (SentencePiece) without a tokenizer.json");
+                "spiece.model (SentencePiece) without a tokenizer.json");
+  write("tokenizer.model", "x");
+  ExpectRefused([&] { LoadHfTokenizer(dir, 5, inputs); }, DiagKind::BadFormat, "is no protocol buffer");
+  inputs.clear();
   write("tokenizer.json", Parts().Files().tokenizer.text);
   EXPECT_TRUE(LoadHfTokenizer(dir, 5, inputs));
   EXPECT_EQ(inputs.size(), 1U);
@@ -261,7 +264,14 @@ TEST(GgufTokenizer, Refuses) {
   };
   refused([](auto& g) { g.model = "rwkv"; }, DiagKind::Unsupported, "the model rwkv");
   refused([](auto& g) { g.model = "llama"; }, DiagKind::BadValue, "0 scores for 7 tokens");
+  refused([](auto& g) { g.model = "t5", g.scores.resize(7); }, DiagKind::Unsupported, "keeps extra white space");
+  refused([](auto& g) { g.model = "t5", g.scores.resize(7), g.remove_extra_whitespaces = true; }, DiagKind::MissingKey,
+          "a Unigram model needs it");
   refused([](auto& g) { g.model = "bert"; }, DiagKind::Unsupported, "the pre-tokenizer \"smollm\"");
+  refused([](auto& g) { g.model = "bert", g.pre = "bert-bge"; }, DiagKind::MissingKey, "a WordPiece model needs it");
+  refused([](auto& g) { g.token_type[0] = 7; }, DiagKind::BadValue, "token 0 has the type 7");
+  refused([](auto& g) { g.add_bos = true, g.bos_id.reset(); }, DiagKind::BadValue, "there is no bos_token_id");
+  refused([](auto& g) { g.add_eos = true, g.eos_id.reset(); }, DiagKind::BadValue, "there is no eos_token_id");
   refused([](auto& g) { g.pre = "unheard-of"; }, DiagKind::Unsupported, "the pre-tokenizer \"unheard-of\"");
   refused([](auto& g) { g.pre = ""; }, DiagKind::Unsupported, "without tokenizer.ggml.pre");
   refused([](auto& g) { g.tokens.clear(); }, DiagKind::MissingKey, "there are no tokens");
@@ -272,6 +282,67 @@ TEST(GgufTokenizer, Refuses) {
   refused([](auto& g) { g.tokens[1] = "b"; }, DiagKind::BadValue, "is there twice");
   ExpectRefused([&] { LowerGgufTokenizer(SmallGguf(), "m.gguf", 5); }, DiagKind::BadValue,
                 "the model's embedding has 5 rows");
+}
+
+// A SentencePiece model as bytes: fields are (number, wire type, payload).
+std::string Varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(static_cast<uint8_t>(value | 0x80)));
+  out.push_back(static_cast<char>(static_cast<uint8_t>(value)));
+  return out;
+}
+std::string Number(uint32_t field, uint64_t value) { return Varint(field << 3) + Varint(value); }
+std::string Bytes(uint32_t field, const std::string& bytes) {
+  return Varint(field << 3 | 2) + Varint(bytes.size()) + bytes;
+}
+std::string Piece(const std::string& text, uint64_t type) {
+  return Bytes(1, Bytes(1, text) + Varint(2 << 3 | 5) + std::string(4, '\0') + Number(3, type));
+}
+std::string SmallSentencePiece(const std::string& trainer, const std::string& normalizer = "") {
+  std::string out = Piece("<unk>", 2) + Piece("<s>", 3) + Piece("</s>", 3);
+  for (int b = 0; b < 256; ++b) {
+    constexpr char kHex[] = "0123456789ABCDEF";
+    out += Piece(std::string("<0x") + kHex[b >> 4] + kHex[b & 15] + ">", 6);
+  }
+  for (const char* text : {"\xE2\x96\x81"
+                           "a",
+                           "ab", "\xE2\x96\x81", "a", "b"})
+    out += Piece(text, 1);
+  return out + Bytes(2, trainer) + Bytes(3, normalizer);
+}
+
+TEST(SentencePiece, LlamaTokenizer) {
+  const std::string bytes = SmallSentencePiece(Number(3, 2) + Number(35, 1));
+  LoweredTokenizer lowered = LowerSentencePiece(bytes, "tokenizer.model", {"", ""}, 0);
+  TokenizerSection s = Section(lowered.section);
+  EXPECT_EQ(s.header.model, TokenizerModel::CharBpe);
+  EXPECT_EQ(s.header.token_count, 264U);
+  EXPECT_EQ(lowered.bos_id, 1);
+  EXPECT_FALSE(lowered.add_bos);
+  EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({2}));
+  EXPECT_EQ(s.PieceBytes(259),
+            "\xE2\x96\x81"
+            "a");
+  EXPECT_EQ(s.TokenBytes(259), " a");
+  EXPECT_EQ(s.TokenFlags(3 + 0x0A) & kTokenByte, kTokenByte);
+  EXPECT_EQ(s.TokenBytes(3 + 0x0A), "\n");
+  lowered = LowerSentencePiece(bytes, "tokenizer.model",
+                               {"c.json", R"({"add_bos_token": true, "tokenizer_class": "LlamaTokenizer"})"}, 0);
+  EXPECT_TRUE(lowered.add_bos);
+
+  auto refused = [](const std::string& model, const std::string& config, DiagKind kind, const std::string& part) {
+    ExpectRefused([&] { LowerSentencePiece(model, "tokenizer.model", {"c.json", config}, 0); }, kind, part);
+  };
+  refused(SmallSentencePiece(Number(3, 1)), "", DiagKind::Unsupported, "of type 1 (BPE is 2)");
+  refused(SmallSentencePiece(Number(3, 2)), "", DiagKind::Unsupported, "without byte_fallback");
+  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1), Bytes(2, "x")), "", DiagKind::Unsupported,
+          "with a charsmap");
+  refused(bytes, R"({"tokenizer_class": "T5Tokenizer"})", DiagKind::Unsupported, "the tokenizer_class \"T5Tokenizer\"");
+  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1) + Number(40, 1000)), "", DiagKind::BadFormat,
+          "the id 1000 is outside 0..264");
+  refused(Piece("a", 9), "", DiagKind::BadFormat, "piece 0 has the type 9");
+  refused("", "", DiagKind::BadFormat, "there are no pieces");
+  refused(Bytes(1, "\xFF"), "", DiagKind::BadFormat, "is no protocol buffer");
 }
 
 TEST(ByteAlphabet, StandsForEachByteOnce) {
