@@ -77,6 +77,9 @@ void ReadTrainer(const Reader& reader, std::string_view bytes, SentencePieceMode
       case 40: out.unk_id = reader.Int(field, "unk_id"); break;
       case 41: out.bos_id = reader.Int(field, "bos_id"); break;
       case 42: out.eos_id = reader.Int(field, "eos_id"); break;
+      case 45: out.unk_piece = reader.Bytes(field, "unk_piece"); break;
+      case 46: out.bos_piece = reader.Bytes(field, "bos_piece"); break;
+      case 47: out.eos_piece = reader.Bytes(field, "eos_piece"); break;
       default: break;
     }
   }

@@ -19,6 +19,7 @@ struct SentencePieceModel {
   int64_t model_type = 1;     // 1 Unigram, 2 BPE, 3 words, 4 characters
   bool byte_fallback = false;
   int64_t unk_id = 0, bos_id = 1, eos_id = 2;  // -1: none
+  std::string unk_piece = "<unk>", bos_piece = "<s>", eos_piece = "</s>";
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
   bool whitespace_as_suffix = false;
   std::string charsmap;

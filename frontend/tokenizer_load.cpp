@@ -39,7 +39,14 @@ LoweredTokenizer LoadTokenizer(const std::string& path) {
     if (!source) Fail(DiagKind::Unsupported, {path, ""}, "has no tokenizer");
     return LowerGgufTokenizer(*source, path, 0);
   }
-  if (path.ends_with(".model")) return LowerSentencePiece(bytes, path, Beside(path, "tokenizer_config.json"), 0);
+  if (path.ends_with(".model")) {
+    return LowerSentencePiece({{path, std::string(bytes)},
+                               Beside(path, "tokenizer_config.json"),
+                               Beside(path, "special_tokens_map.json"),
+                               Beside(path, "added_tokens.json"),
+                               Beside(path, "config.json")},
+                              0);
+  }
   // A tokenizer.json under any name, or any other JSON of a model's folder.
   const std::string text(bytes);
   if (!FindValue(ParseJson(text, path, kTokenizerJsonLimits), "model")) return FromFolder(FolderOf(path));

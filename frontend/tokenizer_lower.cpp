@@ -1,5 +1,6 @@
 // From a vocabulary and its settings to the tables of the plan.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 #include <unordered_map>
@@ -98,6 +99,7 @@ class Lowering {
     AddAdded();
     tables_.normalizers = source_.normalizers;
     tables_.cuts = source_.cuts;
+    CheckFirstPrefix();
     tables_.single = source_.single;
     tables_.pair = source_.pair;
     CheckTemplates();
@@ -274,6 +276,21 @@ class Lowering {
     }
   }
 
+  // A prefix of the first piece alone is for the piece that begins where the original text does. Hugging Face's reckons
+  // that by offsets, which depend on how each normalizer counts what it took away or replaced.
+  void CheckFirstPrefix() const {
+    const auto first = [](const TokenizerStep& step) { return (step.flags & kStepFirstOnly) != 0; };
+    const auto drops = [](const TokenizerStep& step) {
+      return step.kind == StepKind::Strip || step.kind == StepKind::Map || step.kind == StepKind::Charsmap ||
+             (step.kind == StepKind::Replace && step.text.empty());
+    };
+    if (std::any_of(source_.cuts.begin(), source_.cuts.end(), first) &&
+        std::any_of(source_.normalizers.begin(), source_.normalizers.end(), drops)) {
+      FailUnsupportedTokenizer({source_.file, ""},
+                               "a prefix of the first piece alone behind a normalizer that takes text away");
+    }
+  }
+
   void CheckTemplates() const {
     for (const auto* pieces : {&source_.single, &source_.pair}) {
       for (const TemplatePiece& piece : *pieces) {
@@ -374,42 +391,6 @@ class Lowering {
   std::unordered_map<std::string_view, int32_t> ids_;
 };
 
-// Every way to put a token together from two tokens, by rank.
-void AddMergesOf(TokenizerSource& source, bool by_score) {
-  struct Way {
-    double rank;
-    int64_t left_characters, right_characters;
-    int64_t token, left_id, right_id;
-    std::string_view left, right;
-  };
-  std::unordered_map<std::string_view, int64_t> ids;
-  for (const auto& [text, id] : source.vocabulary) ids.emplace(text, id);
-  std::vector<Way> ways;
-  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
-    const std::string_view text = source.vocabulary[i].first;
-    int64_t characters = 0;
-    for (size_t at = 0; at < text.size(); ++characters) at += DecodeUtf8(text, at).bytes;
-    int64_t before = 0;
-    for (size_t at = 0; at < text.size(); ++before) {
-      const auto left = at > 0 ? ids.find(text.substr(0, at)) : ids.end();
-      const auto right = left != ids.end() ? ids.find(text.substr(at)) : ids.end();
-      if (right != ids.end()) {
-        // Sorted by score the longer left part comes first, by id the shorter.
-        const int64_t sign = by_score ? -1 : 1;
-        ways.push_back({by_score ? -source.scores[i] : static_cast<double>(source.vocabulary[i].second), sign * before,
-                        sign * (characters - before), static_cast<int64_t>(i), left->second, right->second, left->first,
-                        right->first});
-      }
-      at += DecodeUtf8(text, at).bytes;
-    }
-  }
-  std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-    return std::tie(a.rank, a.left_characters, a.right_characters, a.token, a.left_id, a.right_id) <
-           std::tie(b.rank, b.left_characters, b.right_characters, b.token, b.left_id, b.right_id);
-  });
-  for (const Way& way : ways) source.merges.emplace_back(way.left, way.right);
-}
-
 }  // namespace
 
 bool BytesOfAlphabet(std::string_view text, std::string& bytes) {
@@ -435,8 +416,40 @@ int ByteOfToken(std::string_view text) {
   return value;
 }
 
-void AddScoredMerges(TokenizerSource& source) { AddMergesOf(source, true); }
-void AddIdOrderedMerges(TokenizerSource& source) { AddMergesOf(source, false); }
+void AddAllMerges(TokenizerSource& source, MergeOrder order, const std::vector<bool>& usable) {
+  struct Way {
+    double rank;
+    std::array<int64_t, 3> then;
+    std::string_view left, right;
+  };
+  std::unordered_map<std::string_view, int64_t> ids;
+  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
+    if (usable.empty() || usable[i]) ids.emplace(source.vocabulary[i]);
+  }
+  std::vector<Way> ways;
+  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
+    if (!usable.empty() && !usable[i]) continue;
+    const auto& [text, id] = source.vocabulary[i];
+    int64_t characters = 0;
+    for (size_t at = 0; at < text.size(); ++characters) at += DecodeUtf8(text, at).bytes;
+    int64_t before = 0;
+    for (size_t at = 0; at < text.size(); at += DecodeUtf8(text, at).bytes, ++before) {
+      const auto left = at > 0 ? ids.find(text.substr(0, at)) : ids.end();
+      const auto right = left != ids.end() ? ids.find(text.substr(at)) : ids.end();
+      if (right == ids.end()) continue;
+      Way way = {order == MergeOrder::Id ? static_cast<double>(id) : -source.scores[i], {}, left->first, right->first};
+      switch (order) {
+        case MergeOrder::Score: way.then = {-before, before - characters, id}; break;
+        case MergeOrder::Id: way.then = {before, 0, 0}; break;
+        case MergeOrder::ScoreId: way.then = {id, before, 0}; break;
+      }
+      ways.push_back(way);
+    }
+  }
+  std::sort(ways.begin(), ways.end(),
+            [](const Way& a, const Way& b) { return std::tie(a.rank, a.then) < std::tie(b.rank, b.then); });
+  for (const Way& way : ways) source.merges.emplace_back(way.left, way.right);
+}
 
 void AddBosToTemplates(TokenizerSource& source) {
   const auto bos = static_cast<int32_t>(source.bos);

@@ -117,6 +117,42 @@ TEST(HfTokenizer, TheStopIdIsEos) {
   EXPECT_EQ(LowerHfTokenizer(parts.Files(), 0).stop_ids, std::vector<int32_t>({2}));
 }
 
+// Values of transformers 5.24 with tokenizers 0.23.
+TEST(HfTokenizer, TokensOfTheConfiguration) {
+  struct Row {
+    std::string config;
+    std::vector<std::string> added;  // content, a space, flags
+  };
+  const std::string left = R"("content": "<s>", "lstrip": true, "normalized": false, "special": true)";
+  const std::vector<Row> rows = {
+      {"{}", {"<s> 1"}},
+      // What added_tokens_decoder says counts, a named token changes none that is there.
+      {R"({"added_tokens_decoder": {"4": {)" + left + "}}}", {"<s> 3"}},
+      {R"({"bos_token": {"__type": "AddedToken", )" + left + "}}", {"<s> 1"}},
+      {R"({"additional_special_tokens": [{"__type": "AddedToken", )" + left + "}]}", {"<s> 1"}},
+      {R"({"image_token": "<img>", "add_bos_token": true})", {"<img> 1", "<s> 1"}},
+      {R"({"extra_special_tokens": ["<x>"], "additional_special_tokens": ["<y>"]})", {"<s> 1", "<x> 1"}},
+      {R"({"extra_special_tokens": [], "additional_special_tokens": ["<y>"]})", {"<s> 1", "<y> 1"}},
+      {R"({"extra_special_tokens": {"a": "<x>"}})", {"<s> 1", "<x> 1"}},
+      {R"({"added_tokens_decoder": {"5": {"content": "<p>", "normalized": false}}, "pad_token": "<p>"})",
+       {"<p> 1", "<s> 1"}},
+  };
+  for (const Row& row : rows) {
+    Parts parts;
+    parts.config = row.config;
+    const LoweredTokenizer lowered = LowerHfTokenizer(parts.Files(), 0);
+    const TokenizerSection s = Section(lowered.section);
+    std::vector<std::string> added;
+    for (size_t i = 0; i < s.table(TokenizerTable::AddedRaw).size() / sizeof(AddedSlot); ++i) {
+      AddedSlot slot;
+      std::memcpy(&slot, s.table(TokenizerTable::AddedRaw).data() + i * sizeof slot, sizeof slot);
+      added.push_back(std::string(s.table(TokenizerTable::AddedBytes).substr(slot.begin, slot.end - slot.begin)) + " " +
+                      std::to_string(slot.flags));
+    }
+    EXPECT_EQ(added, row.added) << row.config;
+  }
+}
+
 TEST(HfTokenizer, RefusesWhatItCannotHonour) {
   auto unsupported = [](const std::string& part, const std::string& key, const std::string& value, bool in_model) {
     ExpectHfRefused([&](Parts& p) { (in_model ? p.model : p.root)[key] = value; }, DiagKind::Unsupported, part);
@@ -313,7 +349,14 @@ std::string SmallSentencePiece(const std::string& trainer, const std::string& no
 
 TEST(SentencePiece, LlamaTokenizer) {
   const std::string bytes = SmallSentencePiece(Number(3, 2) + Number(35, 1));
-  LoweredTokenizer lowered = LowerSentencePiece(bytes, "tokenizer.model", {"", ""}, 0);
+  auto lower = [](const std::string& model, const std::string& config, const std::string& model_config = "") {
+    SentencePieceFiles files;
+    files.model = {"tokenizer.model", model};
+    files.config = {"c.json", config};
+    files.model_config = {"config.json", model_config};
+    return LowerSentencePiece(files, 0);
+  };
+  LoweredTokenizer lowered = lower(bytes, R"({"tokenizer_class": "LlamaTokenizer"})");
   TokenizerSection s = Section(lowered.section);
   EXPECT_EQ(s.header.model, TokenizerModel::CharBpe);
   EXPECT_EQ(s.header.token_count, 264U);
@@ -326,17 +369,28 @@ TEST(SentencePiece, LlamaTokenizer) {
   EXPECT_EQ(s.TokenBytes(259), " a");
   EXPECT_EQ(s.TokenFlags(3 + 0x0A) & kTokenByte, kTokenByte);
   EXPECT_EQ(s.TokenBytes(3 + 0x0A), "\n");
-  lowered = LowerSentencePiece(bytes, "tokenizer.model",
-                               {"c.json", R"({"add_bos_token": true, "tokenizer_class": "LlamaTokenizer"})"}, 0);
+  lowered = lower(bytes, R"({"add_bos_token": true, "tokenizer_class": "LlamaTokenizerFast", "eos_token": "a"})");
   EXPECT_TRUE(lowered.add_bos);
+  EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({262}));
+  EXPECT_FALSE(lower(bytes, R"({"add_bos_token": true, "bos_token": null})").add_bos);
 
-  auto refused = [](const std::string& model, const std::string& config, DiagKind kind, const std::string& part) {
-    ExpectRefused([&] { LowerSentencePiece(model, "tokenizer.model", {"c.json", config}, 0); }, kind, part);
+  auto refused = [&](const std::string& model, const std::string& config, DiagKind kind, const std::string& part,
+                     const std::string& model_config = "") {
+    ExpectRefused([&] { lower(model, config, model_config); }, kind, part);
   };
-  refused(SmallSentencePiece(Number(3, 1)), "", DiagKind::Unsupported, "of type 1 (BPE is 2)");
-  refused(SmallSentencePiece(Number(3, 2)), "", DiagKind::Unsupported, "without byte_fallback");
-  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1), Bytes(2, "x")), "", DiagKind::Unsupported,
-          "with a charsmap");
+  refused(SmallSentencePiece(Number(3, 1)), R"({"tokenizer_class": "LlamaTokenizer"})", DiagKind::Unsupported,
+          "of type 1 with the class LlamaTokenizer (BPE is 2)");
+  refused(SmallSentencePiece(Number(3, 3)), "", DiagKind::Unsupported, "of type 3 with the class TokenizersBackend");
+  refused(bytes, "", DiagKind::Unsupported, "for the model_type \"unheard\"", R"({"model_type": "unheard"})");
+  refused(bytes, R"({"tokenizer_class": "LlamaTokenizer"})", DiagKind::Unsupported,
+          "the tokenizer_class \"Qwen2Tokenizer\"", R"({"model_type": "qwen2"})");
+  refused(bytes, R"({"auto_map": {"AutoTokenizer": ["a.B", null]}})", DiagKind::Unsupported, "auto_map");
+  refused(bytes, R"({"bos_token": {"__type": "AddedToken", "content": "<b>", "normalized": true}})",
+          DiagKind::Unsupported, "an added token that is normalised");
+  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1)), R"({"legacy": false})", DiagKind::Unsupported,
+          "a prefix of the first piece alone");
+  refused(bytes, R"({"tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": {"300": {"content": "<x>"}}})",
+          DiagKind::BadValue, "has the id 300, but tokenizers gives it 264");
   refused(bytes, R"({"tokenizer_class": "T5Tokenizer"})", DiagKind::Unsupported, "the tokenizer_class \"T5Tokenizer\"");
   refused(SmallSentencePiece(Number(3, 2) + Number(35, 1) + Number(40, 1000)), "", DiagKind::BadFormat,
           "the id 1000 is outside 0..264");

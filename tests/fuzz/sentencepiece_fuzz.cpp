@@ -10,15 +10,21 @@ using namespace llmc;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  LoweredTokenizer lowered;
-  try {
-    lowered = LowerSentencePiece(bytes, "tokenizer.model", {"tokenizer_config.json", R"({"add_bos_token": true})"}, 0);
-  } catch (const InputError&) {
-    return 0;
-  }
-  const Tokenizer tokenizer(lowered.section);
-  for (const int32_t id : tokenizer.Encode(bytes.substr(0, 512))) {
-    if (id < 0 || id >= tokenizer.size()) std::abort();
+  for (const char* config :
+       {R"({"add_bos_token": true, "tokenizer_class": "LlamaTokenizer"})", R"({"pad_token": "a"})"}) {
+    LoweredTokenizer lowered;
+    try {
+      SentencePieceFiles files;
+      files.model = {"tokenizer.model", bytes};
+      files.config = {"tokenizer_config.json", config};
+      lowered = LowerSentencePiece(files, 0);
+    } catch (const InputError&) {
+      continue;
+    }
+    const Tokenizer tokenizer(lowered.section);
+    for (const int32_t id : tokenizer.Encode(bytes.substr(0, 512))) {
+      if (id < 0 || id >= tokenizer.size()) std::abort();
+    }
   }
   return 0;
 }
