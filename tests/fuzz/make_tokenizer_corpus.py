@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the corpora of pattern_fuzz and sentencepiece_fuzz: published patterns with a text, and a small model.
+"""Writes the corpora of pattern_fuzz, sentencepiece_fuzz and tokenizer_section_fuzz: published patterns with a text, small models, small sections.
 
-    tests/fuzz/make_tokenizer_corpus.py
+    tests/fuzz/make_tokenizer_corpus.py [--seeds build/dev-clang/tokenizer_section_seeds]
+
+Without the program the sections stay as they are.
 """
 
+import argparse
 import pathlib
 import struct
+import subprocess
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "corpus"
 PATTERNS = {
@@ -42,6 +46,12 @@ def piece(text, kind):
 
 def main():
     """Writes everything."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=pathlib.Path)
+    args = parser.parse_args()
+    if args.seeds:
+        (FOLDER / "tokenizer_section").mkdir(parents=True, exist_ok=True)
+        subprocess.run([args.seeds, FOLDER / "tokenizer_section"], check=True)
     for name, pattern in PATTERNS.items():
         (FOLDER / "pattern").mkdir(parents=True, exist_ok=True)
         (FOLDER / "pattern" / name).write_bytes(pattern.encode() + b"\0" + "Don't  aab 1234\n 你好 xx".encode())
@@ -49,6 +59,7 @@ def main():
     model = piece("<unk>", 2) + piece("<s>", 3) + piece("</s>", 3) + piece("<0x61>", 6)
     model += b"".join(piece(t, 1) for t in ("▁a", "ab", "▁", "a", "b", "▁ab"))
     (FOLDER / "sentencepiece" / "bpe").write_bytes(model + data(2, number(3, 2) + number(35, 1)) + data(3, number(3, 1)))
+    (FOLDER / "sentencepiece" / "unigram").write_bytes(model + piece("user", 4) + data(2, number(3, 1) + number(40, 0)) + data(3, number(3, 1) + number(4, 1)))
 
 
 if __name__ == "__main__":

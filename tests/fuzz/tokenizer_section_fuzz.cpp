@@ -1,6 +1,6 @@
 // Any bytes as a tokenizer section, and any text: refused with PlanError, or ids inside the vocabulary. The input is a
 // u16 length of the text, the text, the section.
-// Seeds: sections that the Builder of tests/runtime/tokenizer_test.cpp writes.
+// Seeds: tokenizer_section_seeds.cpp.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
