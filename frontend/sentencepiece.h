@@ -21,10 +21,12 @@ struct SentencePieceModel {
   int64_t unk_id = 0, bos_id = 1, eos_id = 2;  // -1: none
   std::string unk_piece = "<unk>", bos_piece = "<s>", eos_piece = "</s>";
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
-  bool whitespace_as_suffix = false;
   std::string charsmap;
 };
-// Throws InputError: BadFormat when the bytes are no such model, TooLarge beyond 2^20 pieces.
+// The largest published ones have about 5 MB.
+inline constexpr uint64_t kMaxSentencePieceBytes = uint64_t{16} << 20;
+// Of a field that is there several times the last counts. Throws InputError: BadFormat when the bytes are no such model
+// or an id is outside, TooLarge beyond kMaxSentencePieceBytes or 2^20 pieces.
 SentencePieceModel ParseSentencePiece(std::string_view bytes, const std::string& file);
 
 }  // namespace llmc

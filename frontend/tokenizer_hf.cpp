@@ -9,6 +9,7 @@
 
 #include "frontend/file.h"
 #include "frontend/json.h"
+#include "frontend/sentencepiece.h"
 #include "frontend/tokenizer.h"
 #include "frontend/tokenizer_config.h"
 #include "frontend/tokenizer_source.h"
@@ -239,7 +240,7 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
   }
   if (IsPresent(JoinPath(directory, "tokenizer.model"))) {
     SentencePieceFiles files;
-    files.model = read("tokenizer.model", "tokenizer", kTokenizerJsonLimits.max_bytes);
+    files.model = read("tokenizer.model", "tokenizer", kMaxSentencePieceBytes);
     files.config = read("tokenizer_config.json", "tokenizer-config", small);
     files.special_tokens_map = read("special_tokens_map.json", "tokenizer-special-tokens", small);
     files.added_tokens = read("added_tokens.json", "tokenizer-added-tokens", small);

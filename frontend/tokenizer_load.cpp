@@ -1,6 +1,7 @@
 // Which kind of tokenizer a path is.
 #include "frontend/file.h"
 #include "frontend/json.h"
+#include "frontend/sentencepiece.h"
 #include "frontend/tokenizer.h"
 #include "frontend/tokenizer_source.h"
 
@@ -40,7 +41,7 @@ LoweredTokenizer LoadTokenizer(const std::string& path) {
     return LowerGgufTokenizer(*source, path, 0);
   }
   if (path.ends_with(".model")) {
-    return LowerSentencePiece({{path, std::string(bytes)},
+    return LowerSentencePiece({{path, ReadTextFile(path, kMaxSentencePieceBytes)},
                                Beside(path, "tokenizer_config.json"),
                                Beside(path, "special_tokens_map.json"),
                                Beside(path, "added_tokens.json"),

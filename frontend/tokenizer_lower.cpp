@@ -265,15 +265,13 @@ class Lowering {
 
   // Added tokens that became equal when normalised: the last counts, as where a table is filled in their order.
   static void KeepOneOfEach(std::vector<AddedToken>& added) {
-    for (size_t i = 0; i < added.size();) {
-      const bool again = std::any_of(added.begin() + static_cast<ptrdiff_t>(i) + 1, added.end(),
-                                     [&](const AddedToken& later) { return later.content == added[i].content; });
-      if (again) {
-        added.erase(added.begin() + static_cast<ptrdiff_t>(i));
-      } else {
-        ++i;
-      }
+    std::unordered_map<std::string, size_t> last;
+    for (size_t i = 0; i < added.size(); ++i) last[added[i].content] = i;
+    std::vector<AddedToken> kept;
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (last.at(added[i].content) == i) kept.push_back(std::move(added[i]));
     }
+    added = std::move(kept);
   }
 
   // A prefix of the first piece alone is for the piece that begins where the original text does. Hugging Face's reckons
@@ -416,6 +414,9 @@ int ByteOfToken(std::string_view text) {
   return value;
 }
 
+// Each way to split a token is looked up, so the work grows with the square of this. Trainers stop at 16 characters.
+constexpr size_t kMaxMergedBytes = 512;
+
 void AddAllMerges(TokenizerSource& source, MergeOrder order, const std::vector<bool>& usable) {
   struct Way {
     double rank;
@@ -430,6 +431,11 @@ void AddAllMerges(TokenizerSource& source, MergeOrder order, const std::vector<b
   for (size_t i = 0; i < source.vocabulary.size(); ++i) {
     if (!usable.empty() && !usable[i]) continue;
     const auto& [text, id] = source.vocabulary[i];
+    if (text.size() > kMaxMergedBytes) {
+      Fail(DiagKind::TooLarge, {source.file, ""},
+           fmt::format("tokenizer: token {} has {} bytes; in a vocabulary without merges {} are the limit", id,
+                       text.size(), kMaxMergedBytes));
+    }
     int64_t characters = 0;
     for (size_t at = 0; at < text.size(); ++characters) at += DecodeUtf8(text, at).bytes;
     int64_t before = 0;

@@ -4,6 +4,8 @@
 // give the same file other ids, so they are refused by name.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -24,6 +26,7 @@ constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 constexpr std::string_view kLlama = "LlamaTokenizer", kBackend = "TokenizersBackend";
 // These end up as TokenizersBackend; a "Fast" behind any name doesn't count.
 constexpr std::array<std::string_view, 4> kBackendNames = {kBackend, "PreTrainedTokenizer", "LLaMATokenizer", ""};
+constexpr size_t kMaxWholeBytes = size_t{64} << 10;  // of a pattern that is to be compiled
 constexpr int64_t kUnigram = 1, kBpe = 2;
 
 Json ParseObject(const NamedText& file) {
@@ -170,17 +173,16 @@ class Conversion {
   // Pieces that the configuration knows by another text, unless a piece that keeps its own has that.
   void RenamePieces() {
     if (model_.model_type != kBpe) return;
-    const std::vector<StatedToken> stated = StatedTokens(files_, defaults_);
-    const auto count = static_cast<int64_t>(model_.pieces.size());
-    std::vector<std::pair<int64_t, std::string>> names;
-    for (const StatedToken& token : stated) {
-      if (token.id >= count) continue;
-      const int64_t holder = FindPiece(token.token.content);
-      const bool keeps = holder >= 0 && std::none_of(stated.begin(), stated.end(),
-                                                     [&](const StatedToken& other) { return other.id == holder; });
-      if (!keeps) names.emplace_back(token.id, token.token.content);
+    std::map<int64_t, std::string> names;
+    for (StatedToken& stated : StatedTokens(files_, defaults_)) names[stated.id] = std::move(stated.token.content);
+    std::set<std::string_view> kept;
+    for (size_t i = 0; i < model_.pieces.size(); ++i) {
+      if (!names.contains(static_cast<int64_t>(i))) kept.insert(model_.pieces[i].text);
     }
-    for (auto& [id, name] : names) model_.pieces[static_cast<size_t>(id)].text = std::move(name);
+    for (auto& [id, name] : names) {
+      if (id < static_cast<int64_t>(model_.pieces.size()) && !kept.contains(name))
+        model_.pieces[static_cast<size_t>(id)].text = std::move(name);
+    }
   }
 
   std::vector<SourceAddedToken> SpecialPieces(bool user_defined) const {
@@ -214,6 +216,12 @@ class Conversion {
   }
 
   void KeepWhole(std::vector<std::string_view> texts) {
+    size_t bytes = 0;
+    for (const std::string_view text : texts) bytes += text.size();
+    if (bytes > kMaxWholeBytes) {
+      FailUnsupportedTokenizer(
+          {file_, ""}, fmt::format("user-defined pieces of {} bytes in all (the limit is {})", bytes, kMaxWholeBytes));
+    }
     auto characters = [](std::string_view text) {
       size_t count = 0;
       for (size_t at = 0; at < text.size(); ++count) at += DecodeUtf8(text, at).bytes;
