@@ -98,7 +98,7 @@ def add_special(tokenizer, gguf, control=(3,), rstrip=()):
         if kind in control:
             tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False, rstrip=token in rstrip)])
         elif kind == 4:
-            tokenizer.add_tokens([AddedToken(token, normalized=False)])
+            tokenizer.add_tokens([AddedToken(token, normalized=False, rstrip=token in rstrip)])
 
 
 def bos_template(tokenizer, gguf, key="bos_token_id"):

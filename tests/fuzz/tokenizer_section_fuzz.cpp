@@ -24,6 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const int32_t id : ids) {
       if (id < 0 || id >= tokenizer.size()) std::abort();
     }
+    const Encoding encoding = tokenizer.EncodeWithOffsets(text);
+    if (encoding.ids != ids || encoding.offsets.size() != ids.size()) std::abort();
+    for (const SourceSpan& span : encoding.offsets) {
+      if (span.begin > span.end || span.end > text.size()) std::abort();
+    }
+    tokenizer.EncodePair(text, text.substr(text.size() / 2), {.parse_special = false});
     StreamDecoder stream(tokenizer);
     std::string streamed;
     for (const int32_t id : ids) streamed += stream.Push(id);

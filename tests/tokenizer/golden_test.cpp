@@ -60,6 +60,7 @@ void CompareCases(const std::string& name, const std::string& section) {
   }
 }
 
+// C13 among them: case-blind contractions, combining marks, scripts.
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, EncodesAndDecodesLikeTheOracle) {
@@ -71,7 +72,16 @@ TEST_P(Golden, EncodesAndDecodesLikeTheOracle) {
 }
 INSTANTIATE_TEST_SUITE_P(Variants, Golden, testing::ValuesIn(kVariants));
 
-// C05, C07, C11, C16 and more with the vocabulary of a real model.
+// C14: clean_up_tokenization_spaces has no effect.
+TEST(GoldenDecode, NothingIsCleanedUp) {
+  const LoweredTokenizer lowered = LowerHfTokenizer(
+      {{"gpt2.json", Read("gpt2.json")}, {"tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})"}}, 0);
+  const Tokenizer tokenizer(lowered.section);
+  for (const char* text : {"x != y", "the word 'social'", "hello !"})
+    EXPECT_EQ(tokenizer.Decode(tokenizer.Encode(text)), text);
+}
+
+// C01, C05, C07, C11, C16 and more with the vocabulary of a real model.
 class SmolLm2 : public testing::Test {
  protected:
   void SetUp() override {

@@ -58,6 +58,11 @@ void Compare(const std::string& name, const LoweredTokenizer& lowered, const std
           << shown << (special ? "" : ", special as text") << " gives " << test::Show(ids);
       if (!special) continue;
       const std::string text = tokenizer.Decode(ids);
+      // C17: the space in front goes once, at the start, also where ids come one by one.
+      StreamDecoder stream(tokenizer);
+      std::string streamed;
+      for (const int32_t id : ids) streamed += stream.Push(id);
+      EXPECT_EQ(streamed + stream.Finish(), text) << shown;
       EXPECT_EQ(test::Fnv(text.data(), text.size()), want[i + 3 * texts.size()]) << shown << " decodes to " << text;
     }
     const std::vector<int32_t> pair =
