@@ -76,10 +76,20 @@ def odd_tokens(tokenizer):
     return {t.content for t in tokenizer.get_added_tokens_decoder().values() if not t.content.isascii() and set(t.content) <= letters}
 
 
+def lost_bytes(tokenizer):
+    """Bytes without a token in a byte-level vocabulary. Where one is left out, offsets of PyPI's tokenizers count on as if it weren't there; llmc's are the text's."""
+    if not isinstance(tokenizer.decoder, decoders.ByteLevel):
+        return set()
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    letters = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(others)}
+    return {b for b, letter in letters.items() if tokenizer.token_to_id(letter) is None}
+
+
 def compare(name, program, path, tokenizer, bos, texts, offsets):
     """The number of texts that differ; prints the first three."""
     wrong = 0
-    odd = odd_tokens(tokenizer)
+    odd, lost = odd_tokens(tokenizer), lost_bytes(tokenizer)
     got = run(program, path, [t.encode() for t in texts])
     full = tokenizer.encode_batch_fast(texts) if not offsets else tokenizer.encode_batch(texts)
     tokenizer.encode_special_tokens = True
@@ -94,7 +104,7 @@ def compare(name, program, path, tokenizer, bos, texts, offsets):
             problem = ("ids, special tokens as text", as_text, want_plain.ids)
         elif ids == want.ids and back.decode() != want_back and not (any(o in text for o in odd) and back.decode().endswith(text)):
             problem = ("decoded", back.decode(), want_back)
-        elif offsets and ids == want.ids and spans != byte_offsets(text, want.offsets):
+        elif offsets and ids == want.ids and lost.isdisjoint(text.encode()) and spans != byte_offsets(text, want.offsets):
             problem = ("offsets", spans, byte_offsets(text, want.offsets))
         if problem:
             wrong += 1
