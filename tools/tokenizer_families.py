@@ -174,11 +174,12 @@ def bert(gguf):
     return tokenizer
 
 
-def training_texts():
+def training_texts(step=1):
+    """step: of the pool's characters every step-th."""
     rng = random.Random(3)
     yield from golden.corpus()
     for _ in range(20000):
-        yield golden.random_text(rng, POOL)
+        yield golden.random_text(rng, POOL[::step])
 
 
 def trained_bytes(pre, ignore_merges=False):
@@ -195,7 +196,8 @@ def t5(gguf):
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Precompiled(bytes(b & 255 for b in gguf["precompiled_charsmap"]))
     metaspace_words(tokenizer)
-    tokenizer.train_from_iterator(training_texts(), trainers.UnigramTrainer(
+    # A Unigram vocabulary holds every character of its training text.
+    tokenizer.train_from_iterator(training_texts(100), trainers.UnigramTrainer(
         vocab_size=4000, unk_token="<unk>", special_tokens=["<pad>", "</s>", "<unk>"], show_progress=False))
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
     return tokenizer
