@@ -17,21 +17,6 @@ constexpr size_t kMaxTemplates = 64;
 constexpr std::string_view kSpecial[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                          "pad_token", "cls_token", "mask_token"};
 
-Json ReadIfThere(const std::string& path) {
-  if (!IsPresent(path)) return {};
-  JsonLimits limits;
-  Json root = ParseJson(ReadTextFile(path, limits.max_bytes), path, limits);
-  if (!root.is(JsonKind::Object))
-    Fail(DiagKind::BadValue, root.place(), fmt::format("must be an object, is {}", JsonKindText(root.kind())));
-  return root;
-}
-
-// A member that is there and not null.
-Json Member(const Json& object, std::string_view key) {
-  Json v = object ? object.Find(key) : Json();
-  return v && !v.is(JsonKind::Null) ? v : Json();
-}
-
 void Add(ChatTemplateSources& chat, std::string name, std::string text, const std::string& file) {
   const bool known = std::any_of(chat.templates.begin(), chat.templates.end(),
                                  [&](const ChatTemplate& other) { return other.name == name; });
@@ -46,7 +31,7 @@ void Add(ChatTemplateSources& chat, std::string name, std::string text, const st
 
 // chat_template of a JSON file: a text, or a list of {name, template}. Whether there is one.
 bool AddFromJson(ChatTemplateSources& chat, const std::string& path) {
-  const Json value = Member(ReadIfThere(path), "chat_template");
+  const Json value = FindValue(ReadJsonObject(path), "chat_template");
   if (!value) return false;
   const std::string file = path + ", chat_template";
   if (!value.is(JsonKind::Array)) {
@@ -54,7 +39,7 @@ bool AddFromJson(ChatTemplateSources& chat, const std::string& path) {
     return true;
   }
   for (const Json& one : value.items()) {
-    const Json name = Member(one, "name"), text = Member(one, "template");
+    const Json name = FindValue(one, "name"), text = FindValue(one, "template");
     if (!name || !text) Fail(DiagKind::MissingKey, one.place(), "a named chat template needs `name` and `template`");
     Add(chat, std::string(name.AsString()), std::string(text.AsString()),
         fmt::format("{} \"{}\"", file, name.AsString()));
@@ -86,16 +71,16 @@ ChatTemplateSources HfChat(const std::string& directory) {
                      AddFromJson(chat, JoinPath(directory, "processor_config.json")) ||
                      AddFromJson(chat, JoinPath(directory, "chat_template.json"));
   if (!found) return chat;
-  const Json config = ReadIfThere(tokenizer_config);
-  const Json map = ReadIfThere(JoinPath(directory, "special_tokens_map.json"));
+  const Json config = ReadJsonObject(tokenizer_config);
+  const Json map = ReadJsonObject(JoinPath(directory, "special_tokens_map.json"));
   for (const std::string_view name : kSpecial) {
-    Json token = Member(config, name);
-    if (!token) token = Member(map, name);
+    Json token = FindValue(config, name);
+    if (!token) token = FindValue(map, name);
     if (!token) continue;
-    const Json content = token.is(JsonKind::Object) ? Member(token, "content") : token;
+    const Json content = token.is(JsonKind::Object) ? FindValue(token, "content") : token;
     if (content && content.is(JsonKind::String)) chat.variables.emplace_back(name, content.AsString());
   }
-  if (const Json tokens = Member(config, "chat_control_tokens")) {
+  if (const Json tokens = FindValue(config, "chat_control_tokens")) {
     chat.control_tokens.emplace();
     for (const Json& token : tokens.items()) chat.control_tokens->emplace_back(token.AsString());
   }

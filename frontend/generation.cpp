@@ -17,21 +17,6 @@ namespace {
 constexpr size_t kMaxStopIds = 256;
 constexpr size_t kMaxRuleIds = 65536;
 
-Json ReadIfThere(const std::string& path) {
-  if (!IsPresent(path)) return {};
-  JsonLimits limits;
-  Json root = ParseJson(ReadTextFile(path, limits.max_bytes), path, limits);
-  if (!root.is(JsonKind::Object))
-    Fail(DiagKind::BadValue, root.place(), fmt::format("must be an object, is {}", JsonKindText(root.kind())));
-  return root;
-}
-
-// A member that is there and not null.
-Json Member(const Json& object, std::string_view key) {
-  Json v = object ? object.Find(key) : Json();
-  return v && !v.is(JsonKind::Null) ? v : Json();
-}
-
 int32_t IdOf(const Json& value, int64_t vocab) {
   int64_t id = value.AsInt();
   if (id < 0 || id >= vocab)
@@ -52,7 +37,7 @@ std::vector<int32_t> StopIds(const Json& value, int64_t vocab) {
 }
 
 std::optional<float> Number(const Json& object, std::string_view key, double most) {
-  Json v = Member(object, key);
+  Json v = FindValue(object, key);
   if (!v) return std::nullopt;
   double d = v.AsDouble();
   if (!std::isfinite(d) || d < 0 || d > most)
@@ -186,7 +171,7 @@ std::vector<std::string> Unused(const Json& generation, const DiagSink& sink) {
 }
 
 uint32_t CountOf(const Json& object, std::string_view key) {
-  Json v = Member(object, key);
+  Json v = FindValue(object, key);
   if (!v) return 0;
   const int64_t n = v.AsInt();
   if (n < 0 || n > std::numeric_limits<int32_t>::max())
@@ -203,7 +188,7 @@ std::vector<int32_t> IdList(const Json& value, int64_t vocab) {
   return ids;
 }
 std::vector<int32_t> IdList(const Json& object, std::string_view key, int64_t vocab) {
-  Json v = Member(object, key);
+  Json v = FindValue(object, key);
   if (!v) return {};
   return v.is(JsonKind::Int) ? std::vector<int32_t>{IdOf(v, vocab)} : IdList(v, vocab);
 }
@@ -212,7 +197,7 @@ PlanRules RulesOf(const Json& generation, int64_t vocab, const DiagSink& sink) {
   PlanRules rules;
   rules.repetition_penalty = Number(generation, "repetition_penalty", 1e6).value_or(1);
   if (rules.repetition_penalty == 0) {
-    const Json v = Member(generation, "repetition_penalty");
+    const Json v = FindValue(generation, "repetition_penalty");
     Fail(DiagKind::BadValue, v.place(), fmt::format("repetition_penalty is {}, must be above 0", v.source()));
   }
   rules.typical_p = Number(generation, "typical_p", 1).value_or(1);
@@ -221,7 +206,7 @@ PlanRules RulesOf(const Json& generation, int64_t vocab, const DiagSink& sink) {
   rules.forced_eos_token_id = IdList(generation, "forced_eos_token_id", vocab);
   rules.suppress_tokens = IdList(generation, "suppress_tokens", vocab);
   rules.begin_suppress_tokens = IdList(generation, "begin_suppress_tokens", vocab);
-  if (Json words = Member(generation, "bad_words_ids")) {
+  if (Json words = FindValue(generation, "bad_words_ids")) {
     if (words.size() > kMaxRuleIds)
       Fail(DiagKind::TooLarge, words.place(), fmt::format("{} entries, at most {}", words.size(), kMaxRuleIds));
     for (const Json& word : words.items()) {
@@ -248,21 +233,21 @@ std::optional<int32_t> GgufId(const GgufHeader& header, const std::string& file,
 
 PlanGeneration HfGeneration(const std::string& directory, const std::string& config_path, int64_t vocab,
                             const DiagSink& sink) {
-  Json generation = ReadIfThere(JoinPath(directory, "generation_config.json"));
-  Json config = ReadIfThere(config_path);
+  Json generation = ReadJsonObject(JoinPath(directory, "generation_config.json"));
+  Json config = ReadJsonObject(config_path);
   PlanGeneration out;
-  Json eos = Member(generation, "eos_token_id");
-  out.stop_ids = StopIds(eos ? eos : Member(config, "eos_token_id"), vocab);
+  Json eos = FindValue(generation, "eos_token_id");
+  out.stop_ids = StopIds(eos ? eos : FindValue(config, "eos_token_id"), vocab);
   out.temperature = Number(generation, "temperature", 1e6);
   out.top_p = Number(generation, "top_p", 1);
   out.min_p = Number(generation, "min_p", 1);
-  if (Json k = Member(generation, "top_k")) {
+  if (Json k = FindValue(generation, "top_k")) {
     int64_t n = k.AsInt();
     if (n < 0 || n > std::numeric_limits<int32_t>::max())
       Fail(DiagKind::BadValue, k.place(), fmt::format("top_k is {}, must not be negative", n));
     out.top_k = static_cast<int32_t>(n);
   }
-  if (Json flag = Member(generation, "do_sample")) out.do_sample = flag.AsBool();
+  if (Json flag = FindValue(generation, "do_sample")) out.do_sample = flag.AsBool();
   if (out.do_sample && !out.top_k) out.top_k = 50;  // transformers' default
   out.rules = RulesOf(generation, vocab, sink);
   return out;

@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "frontend/file.h"
+
 namespace llmc {
 
 // Node 0 is the root. A container's children follow it; `next` is the node after the whole subtree.
@@ -203,6 +205,20 @@ Json ParseJson(std::string text, const std::string& file, const JsonLimits& limi
   bool ok = nlohmann::json::sax_parse(begin, begin + tree->text.size(), &builder);
   LLMC_CHECK(ok, "the JSON parser stopped without an error");
   return Json(std::move(tree), 0);
+}
+
+Json ReadJsonObject(const std::string& path) {
+  if (!IsPresent(path)) return {};
+  JsonLimits limits;
+  Json root = ParseJson(ReadTextFile(path, limits.max_bytes), path, limits);
+  if (!root.is(JsonKind::Object))
+    Fail(DiagKind::BadValue, root.place(), fmt::format("must be an object, is {}", JsonKindText(root.kind())));
+  return root;
+}
+
+Json FindValue(const Json& object, std::string_view key) {
+  Json v = object ? object.Find(key) : Json();
+  return v && !v.is(JsonKind::Null) ? v : Json();
 }
 
 void Json::Want(JsonKind wanted) const {

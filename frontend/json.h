@@ -61,6 +61,11 @@ class Json {
 
 // Throws InputError SyntaxError, DuplicateName or TooLarge with `file` and line:column.
 Json ParseJson(std::string text, const std::string& file, const JsonLimits& limits = {});
+// The object in a file. Nothing when there is no file; what is there must be readable. Throws InputError FileError,
+// and BadValue for anything but an object.
+Json ReadJsonObject(const std::string& path);
+// A member that is there and not null; nothing of nothing.
+Json FindValue(const Json& object, std::string_view key);
 
 struct JsonOutput;  // what was written so far, in json.cpp
 

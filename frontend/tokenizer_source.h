@@ -85,10 +85,4 @@ int ByteOfToken(std::string_view text);
 
 [[noreturn]] void FailUnsupportedTokenizer(Place place, const std::string& what);
 
-// A member that is there and not null.
-inline Json FindValue(const Json& object, std::string_view key) {
-  const Json value = object.Find(key);
-  return value && !value.is(JsonKind::Null) ? value : Json();
-}
-
 }  // namespace llmc

@@ -40,30 +40,47 @@ float Extreme(const float* x, int n) {
   return extreme;
 }
 
+// Of the scales that make codes of x, the best by squared errors weighted by x^2: 0 when all of x is.
+class ScaleSearch {
+ public:
+  ScaleSearch(const float* x, int n) : x_(x), n_(n) {}
+  // value(i): what d is multiplied with where x[i] has the code that is tried.
+  template <typename F>
+  void Try(F value) {
+    float xq = 0;
+    float qq = 0;
+    for (int i = 0; i < n_; ++i) {
+      const float q = value(i);
+      const float wq = x_[i] * x_[i] * q;
+      xq = xq + wq * x_[i];
+      qq = qq + wq * q;
+    }
+    // The error of the best d = xq / qq is a constant less xq^2 / qq.
+    if (qq > 0 && xq * xq > best_gain_ * qq) {
+      best_ = xq / qq;
+      best_gain_ = xq * best_;
+    }
+  }
+  float best() const { return best_; }
+
+ private:
+  const float* x_;
+  int n_;
+  float best_ = 0;
+  float best_gain_ = -1;
+};
+
 // d of x ~ d * code, codes in [low, high]: the extreme element falls near `low`, which reaches farther than `high`. The
 // weight of an element's squared error is x^2.
 float FitScale(const float* x, int n, int low, int high) {
   const float extreme = Extreme(x, n);
   if (extreme == 0.0F) return 0;
-  float best = 0;
-  float best_gain = -1;
+  ScaleSearch search(x, n);
   for (int step = -9; step <= 9; ++step) {
     const float inverse = (static_cast<float>(low) + 0.1F * static_cast<float>(step)) / extreme;
-    float xq = 0;
-    float qq = 0;
-    for (int i = 0; i < n; ++i) {
-      const auto q = static_cast<float>(Nearest(x[i] * inverse, low, high));
-      const float wq = x[i] * x[i] * q;
-      xq = xq + wq * x[i];
-      qq = qq + wq * q;
-    }
-    // The error of the best d = xq / qq is a constant less xq^2 / qq.
-    if (qq > 0 && xq * xq > best_gain * qq) {
-      best = xq / qq;
-      best_gain = xq * best;
-    }
+    search.Try([&](int i) { return static_cast<float>(Nearest(x[i] * inverse, low, high)); });
   }
-  return best;
+  return search.best();
 }
 
 // d and m of x ~ d * code - m, codes in [0, top], m >= 0. `weight`: of each element's squared error.
@@ -200,26 +217,14 @@ uint8_t NearestOfTable(DType dtype, float v) {
 float FitTable(DType dtype, const float* x) {
   const float extreme = Extreme(x, kCodes);
   if (extreme == 0.0F) return 0;
-  float best = 0;
-  float best_gain = -1;
+  ScaleSearch search(x, kCodes);
   for (const uint8_t end : {uint8_t{0}, uint8_t{15}}) {
     for (int step = -7; step <= 7; ++step) {
       const float inverse = (static_cast<float>(SignedCode(dtype, end)) + static_cast<float>(step)) / extreme;
-      float xq = 0;
-      float qq = 0;
-      for (int i = 0; i < kCodes; ++i) {
-        const auto q = static_cast<float>(SignedCode(dtype, NearestOfTable(dtype, x[i] * inverse)));
-        const float wq = x[i] * x[i] * q;
-        xq = xq + wq * x[i];
-        qq = qq + wq * q;
-      }
-      if (qq > 0 && xq * xq > best_gain * qq) {
-        best = xq / qq;
-        best_gain = xq * best;
-      }
+      search.Try([&](int i) { return static_cast<float>(SignedCode(dtype, NearestOfTable(dtype, x[i] * inverse))); });
     }
   }
-  return best;
+  return search.best();
 }
 
 void WriteAll(DType dtype, const uint8_t* raw, std::byte* block) {

@@ -33,7 +33,6 @@ struct NumberText {
 
 std::string Ascii(std::string_view text) {
   std::string out;
-  char buffer[16];
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = DecodeUtf8(text, at);
     at += c.bytes;
@@ -41,12 +40,7 @@ std::string Ascii(std::string_view text) {
       out.push_back(static_cast<char>(c.value));
       continue;
     }
-    std::snprintf(buffer, sizeof(buffer),
-                  c.value < 0x100     ? "\\x%02x"
-                  : c.value < 0x10000 ? "\\u%04x"
-                                      : "\\U%08x",
-                  c.value);
-    out += buffer;
+    out += EscapedPoint(c.value);
   }
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/plan_unicode.h"
 #include "runtime/template_run.h"
+#include "runtime/template_text.h"
 
 namespace llmc {
 namespace {
@@ -27,7 +28,6 @@ std::string IntText(TemplateRun& run, const Value& value) {
 std::string QuotedText(const TextTables& tables, std::string_view text) {
   const char quote = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, quote);
-  char buffer[16];
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = DecodeUtf8(text, at);
     const std::string_view bytes = text.substr(at, c.bytes);
@@ -46,12 +46,7 @@ std::string QuotedText(const TextTables& tables, std::string_view text) {
     } else if (c.value >= 0x80 && (tables.Properties(c.value) & kTextPrintable) != 0) {
       out.append(bytes);
     } else {
-      std::snprintf(buffer, sizeof(buffer),
-                    c.value < 0x100     ? "\\x%02x"
-                    : c.value < 0x10000 ? "\\u%04x"
-                                        : "\\U%08x",
-                    c.value);
-      out += buffer;
+      out += EscapedPoint(c.value);
     }
   }
   return out + quote;

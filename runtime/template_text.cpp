@@ -2,6 +2,8 @@
 #include "runtime/template_text.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <stdexcept>
 
 #include "runtime/plan_unicode.h"
@@ -12,6 +14,16 @@ int64_t CountPoints(std::string_view text) {
   int64_t count = 0;
   for (const char c : text) count += (static_cast<uint8_t>(c) & 0xC0) != 0x80 ? 1 : 0;
   return count;
+}
+
+std::string EscapedPoint(uint32_t code_point) {
+  std::array<char, 16> buffer;
+  std::snprintf(buffer.data(), buffer.size(),
+                code_point < 0x100     ? "\\x%02x"
+                : code_point < 0x10000 ? "\\u%04x"
+                                       : "\\U%08x",
+                code_point);
+  return buffer.data();
 }
 
 int64_t TextLength(const Value& text) {

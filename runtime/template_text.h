@@ -16,6 +16,9 @@ size_t ByteOf(std::string_view text, int64_t index, bool ascii);
 // text[start], text[start + step], ..: `length` code points.
 std::string SlicePoints(std::string_view text, int64_t start, int64_t step, int64_t length, int64_t text_length);
 
+// A code point as Python's repr escapes it: \xhh, \uhhhh or \Uhhhhhhhh.
+std::string EscapedPoint(uint32_t code_point);
+
 bool IsTextSpace(uint32_t code_point);  // str.isspace
 bool IsLineEnd(uint32_t code_point);    // where str.splitlines cuts
 

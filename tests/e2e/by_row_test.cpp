@@ -40,21 +40,27 @@ Module ByRow(const TinyModel& tiny) {
   return by_row;
 }
 
-class ByRowTest : public ::testing::TestWithParam<TinyModel> {};
+class ByRowTest : public ::testing::TestWithParam<TinyModel> {
+ protected:
+  ByRowTest() : module_(ByRow(GetParam())), weights_(RandomWeights(7)) {}
+  PlanRequest Request() const {
+    PlanRequest request;
+    request.module = &module_;
+    request.weights = weights_.get();
+    return request;
+  }
+  const Module module_;
+  const std::unique_ptr<WeightSource> weights_;
+};
 
 TEST_P(ByRowTest, RowsOfThreeSequencesAreThoseOfEachAlone) {
-  const Module module = ByRow(GetParam());
-  const auto weights = RandomWeights(7);
-  PlanRequest request;
-  request.module = &module;
-  request.weights = weights.get();
-  const MemoryPlan plan(request);
+  const MemoryPlan plan(Request());
   const Manifest& m = plan.manifest();
   EXPECT_EQ(m.abi, LLMC_ABI_1_1);
   EXPECT_TRUE(m.phases[2].contract.by_row);
   EXPECT_FALSE(m.phases[1].contract.by_row);
-  Interpreter interpreter(module, *weights, 1, 3);
-  Interpreter alone(module, *weights, 1, 3);
+  Interpreter interpreter(module_, *weights_, 1, 3);
+  Interpreter alone(module_, *weights_, 1, 3);
 
   constexpr uint32_t kThreads = 2;
   Reservation shared = Reservation::Zeros(m.shared_bytes, false, "shared"),
@@ -116,12 +122,7 @@ TEST_P(ByRowTest, RowsOfThreeSequencesAreThoseOfEachAlone) {
 
 // Without positions and bases the same code is that of consecutive rows.
 TEST_P(ByRowTest, WithoutThemRowsFollowEachOther) {
-  const Module module = ByRow(GetParam());
-  const auto weights = RandomWeights(7);
-  PlanRequest request;
-  request.module = &module;
-  request.weights = weights.get();
-  const MemoryPlan plan(request);
+  const MemoryPlan plan(Request());
   const std::vector<int32_t> ids = {3, 1, 4, 1, 5};
   const std::vector<float> got = RunCode(plan.Entry("score"), plan.manifest(), PhaseKind::Score, plan.weights(), ids);
   const std::vector<float> want =

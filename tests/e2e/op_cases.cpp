@@ -207,7 +207,7 @@ std::vector<OpCase> OpCases() {
 Module ImportOp(const OpCase& c) {
   Module module = Parse("module @op {after = import, numerics = 2, context = 96, kv_type = " + c.kv_type +
                             ", activations = " + c.activations + ", chunk = 40}\ndim S = 1..96\n" +
-                            "weight $embed : f32[50, 64]\nweight $head : " + (c.activations == "q8" ? "q8_0" : "f32") +
+                            "weight $embed : f32[64, 64]\nweight $head : " + (c.activations == "q8" ? "q8_0" : "f32") +
                             Shape(kOpWidth, c.width) + "\n" + c.globals +
                             "func @forward(%tokens: i32[S], %pos: i32[], %total: i32[]) {\n"
                             "%x = embed $embed, %tokens : f32[S, 64]\n" +
