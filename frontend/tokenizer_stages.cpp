@@ -152,7 +152,8 @@ void AddPreTokenizer(const Json& stage, bool& bytes, std::vector<TokenizerStep>&
   } else if (type == "WhitespaceSplit") {
     set_step(*FindProperty("White_Space"), SplitBehavior::Removed);
   } else if (type == "Whitespace") {
-    steps.push_back(SplitStep(CompilePattern(R"(\w+|[^\w\s]+)", input), SplitBehavior::Removed, true));
+    // A pattern of Rust's engine there, whose \w is the same in and outside brackets.
+    steps.push_back(SplitStep(CompilePattern(R"([\w]+|[^\w\s]+)", input), SplitBehavior::Removed, true));
   } else if (type == "BertPreTokenizer") {
     add(BertPreTokenizerSteps());
   } else if (type == "Metaspace") {
