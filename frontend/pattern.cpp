@@ -20,9 +20,7 @@ CodeSet Named(std::string_view name) { return *FindProperty(name); }
 CodeSet WordSet() { return Named("Alphabetic") | Named("M") | Named("Nd") | Named("Pc"); }
 // Outside brackets Oniguruma asks its table of ISO 8859-1 about the first 256 characters, for which superscripts and
 // fractions are word characters.
-CodeSet BareWordSet() {
-  return WordSet() | CodeSet(std::vector<CodeRange>{{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}});
-}
+CodeSet BareWordSet() { return WordSet() | CodeSet(std::vector<CodeRange>{{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}}); }
 CodeSet Ranges(std::initializer_list<CodeRange> ranges) { return CodeSet(std::vector<CodeRange>(ranges)); }
 
 class Parser {
