@@ -18,6 +18,9 @@ constexpr uint32_t kNoCharacter = UINT32_MAX;
 
 CodeSet Named(std::string_view name) { return *FindProperty(name); }
 CodeSet WordSet() { return Named("Alphabetic") | Named("M") | Named("Nd") | Named("Pc"); }
+// Outside brackets Oniguruma asks its table of ISO 8859-1 about the first 256 characters, for which superscripts and
+// fractions are word characters.
+CodeSet BareWordSet() { return WordSet() | CodeSet(std::vector<CodeRange>{{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}}); }
 CodeSet Ranges(std::initializer_list<CodeRange> ranges) { return CodeSet(std::vector<CodeRange>(ranges)); }
 
 class Parser {
@@ -98,7 +101,7 @@ class Parser {
     if (Take("\\")) {
       if (Take("z")) return Condition(CodeSet(), true);
       uint32_t character = kNoCharacter;
-      return OfSet(Escape(character));
+      return OfSet(Escape(character, false));
     }
     return OfSet(CodeSet::Of(Character()));
   }
@@ -249,14 +252,14 @@ class Parser {
   }
 
   // Behind a backslash. `character` is the one character meant, if it is one.
-  CodeSet Escape(uint32_t& character) {
+  CodeSet Escape(uint32_t& character, bool in_brackets) {
     if (AtEnd()) Fail("ends in a backslash");
     const uint32_t c = Character();
     switch (c) {
       case 'd': return Named("Nd");
       case 'D': return ~Named("Nd");
-      case 'w': return WordSet();
-      case 'W': return ~WordSet();
+      case 'w': return in_brackets ? WordSet() : BareWordSet();
+      case 'W': return in_brackets ? ~WordSet() : ~BareWordSet();
       case 's': return Named("White_Space");
       case 'S': return ~Named("White_Space");
       case 'h': return Ranges({{'0', '9'}, {'a', 'f'}, {'A', 'F'}});
@@ -337,7 +340,7 @@ class Parser {
     if (AtEnd()) Fail("has a [ without ]");
     if (Take("[:")) return PosixBracket();
     if (Take("[")) return Class(depth + 1);
-    if (Take("\\")) return Escape(character);
+    if (Take("\\")) return Escape(character, true);
     character = Character();
     return CodeSet::Of(character);
   }

@@ -356,6 +356,19 @@ Description DescribeGguf(const GgufConfig& config, const PresetOptions& options)
   return Map(config, presets, preset, "gguf", arch, options);
 }
 
+std::optional<RegisteredTokenizer> FindRegisteredTokenizer(std::string_view model_type) {
+  for (const Json& preset : LoadPresets()) {
+    const Json hf = preset.Find("hf");
+    if (!Lists(hf, "model_types", model_type)) continue;
+    // Not of a preset that this one is like.
+    const Json name = hf.Find("tokenizer_class");
+    if (!name) return std::nullopt;
+    const Json always = hf.Find("tokenizer_class_always");
+    return RegisteredTokenizer{name.is(JsonKind::Null) ? "" : std::string(name.AsString()), always && always.AsBool()};
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> PresetNames() {
   std::vector<std::string> out;
   for (const Json& preset : LoadPresets()) out.push_back(NameOf(preset));

@@ -31,6 +31,15 @@ struct HfTokenizerFiles {
 // vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). The
 // post-processor says what is added to a text. The stop id is eos.
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows);
+// A tokenizer.model that stands beside no tokenizer.json; the others without text where they are absent.
+struct SentencePieceFiles {
+  NamedText model;               // tokenizer.model
+  NamedText config;              // tokenizer_config.json
+  NamedText special_tokens_map;  // special_tokens_map.json
+  NamedText added_tokens;        // added_tokens.json
+  NamedText model_config;        // config.json: model_type and tokenizer_class
+};
+LoweredTokenizer LowerSentencePiece(const SentencePieceFiles& files, int64_t vocab_rows);
 // From the files of a model's directory, which are added to inputs. Nothing when there is no tokenizer at all.
 std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, int64_t vocab_rows,
                                                 std::vector<InputHash>& inputs);

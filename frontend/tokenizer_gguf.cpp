@@ -177,7 +177,7 @@ class GgufLowering {
   bool Scored() {
     NeedScores();
     Characters(in_.add_space_prefix.value_or(true));
-    AddScoredMerges(source_);
+    AddAllMerges(source_, MergeOrder::Score);
     source_.scores.clear();
     StripAfterTurns();
     return true;

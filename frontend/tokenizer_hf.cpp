@@ -9,10 +9,11 @@
 
 #include "frontend/file.h"
 #include "frontend/json.h"
+#include "frontend/sentencepiece.h"
 #include "frontend/tokenizer.h"
 #include "frontend/tokenizer_config.h"
 #include "frontend/tokenizer_source.h"
-#include "frontend/tokenizer_steps.h"
+#include "frontend/tokenizer_stages.h"
 
 namespace llmc {
 namespace {
@@ -164,22 +165,15 @@ void ReadAdded(const Json& root, AddedIds& ids, TokenizerSource& out) {
   }
 }
 
-int64_t FindId(const TokenizerSource& source, std::string_view text) {
+int64_t FindId(const TokenizerSource& source, const std::optional<SourceAddedToken>& named) {
+  if (!named) return -1;
   for (const SourceAddedToken& token : source.added) {
-    if (token.content == text) return token.id;
+    if (token.content == named->content) return token.id;
   }
   for (const auto& [token, id] : source.vocabulary) {
-    if (token == text) return id;
+    if (token == named->content) return id;
   }
   return -1;
-}
-
-// A token that tokenizer_config names, as text or as an object with "content"; -1 when it names none, or one that isn't
-// there.
-int64_t NamedToken(const Json& config, std::string_view key, const TokenizerSource& source) {
-  Json value = config ? FindValue(config, key) : Json();
-  if (value && value.is(JsonKind::Object)) value = FindValue(value, "content");
-  return value ? FindId(source, value.AsString()) : -1;
 }
 
 // The pre-tokenizer decides whether the vocabulary is one of bytes.
@@ -214,9 +208,10 @@ LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_r
   ReadStages(root, source);
   AddedIds ids(source);
   ReadAdded(root, ids, source);
-  AddConfiguredTokens(config, ids, source);
-  source.bos = NamedToken(config, "bos_token", source);
-  source.eos = NamedToken(config, "eos_token", source);
+  const TokenizerConfigFiles named = {.config = config, .special_tokens_map = {}, .added_tokens = {}};
+  AddConfiguredTokens(named, {}, ids, source);
+  source.bos = FindId(source, FindNamedToken(named, {}, "bos_token"));
+  source.eos = FindId(source, FindNamedToken(named, {}, "eos_token"));
   // Without a configuration the token in front of a text is BOS.
   if (source.bos < 0 && !source.single.empty() && source.single[0].id >= 0) source.bos = source.single[0].id;
 
@@ -236,19 +231,31 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
     inputs.push_back({role, path});
     return {path, ReadTextFile(path, max_bytes)};
   };
-  if (!IsPresent(JoinPath(directory, "tokenizer.json"))) {
-    for (const std::string other : {"tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
-      const std::string path = JoinPath(directory, other);
-      if (!IsPresent(path)) continue;
-      FailUnsupportedTokenizer(
-          {path, ""}, other + (other.ends_with(".model") ? " (SentencePiece)" : "") + " without a tokenizer.json");
-    }
-    return std::nullopt;
+  const uint64_t small = JsonLimits().max_bytes;
+  if (IsPresent(JoinPath(directory, "tokenizer.json"))) {
+    HfTokenizerFiles files;
+    files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerJsonLimits.max_bytes);
+    files.config = read("tokenizer_config.json", "tokenizer-config", small);
+    return LowerHfTokenizer(files, vocab_rows);
   }
-  HfTokenizerFiles files;
-  files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerJsonLimits.max_bytes);
-  files.config = read("tokenizer_config.json", "tokenizer-config", JsonLimits().max_bytes);
-  return LowerHfTokenizer(files, vocab_rows);
+  if (IsPresent(JoinPath(directory, "tokenizer.model"))) {
+    SentencePieceFiles files;
+    files.model = read("tokenizer.model", "tokenizer", kMaxSentencePieceBytes);
+    files.config = read("tokenizer_config.json", "tokenizer-config", small);
+    files.special_tokens_map = read("special_tokens_map.json", "tokenizer-special-tokens", small);
+    files.added_tokens = read("added_tokens.json", "tokenizer-added-tokens", small);
+    // An input of the model already.
+    const std::string config = JoinPath(directory, "config.json");
+    files.model_config = {config, IsPresent(config) ? ReadTextFile(config, small) : ""};
+    return LowerSentencePiece(files, vocab_rows);
+  }
+  for (const std::string other : {"spiece.model", "tekken.json", "vocab.json", "vocab.txt"}) {
+    const std::string path = JoinPath(directory, other);
+    if (!IsPresent(path)) continue;
+    FailUnsupportedTokenizer(
+        {path, ""}, other + (other.ends_with(".model") ? " (SentencePiece)" : "") + " without a tokenizer.json");
+  }
+  return std::nullopt;
 }
 
 }  // namespace llmc

@@ -1,6 +1,7 @@
 // Which kind of tokenizer a path is.
 #include "frontend/file.h"
 #include "frontend/json.h"
+#include "frontend/sentencepiece.h"
 #include "frontend/tokenizer.h"
 #include "frontend/tokenizer_source.h"
 
@@ -38,6 +39,14 @@ LoweredTokenizer LoadTokenizer(const std::string& path) {
     const std::optional<GgufTokenizer> source = ReadGgufTokenizer(header, path);
     if (!source) Fail(DiagKind::Unsupported, {path, ""}, "has no tokenizer");
     return LowerGgufTokenizer(*source, path, 0);
+  }
+  if (path.ends_with(".model")) {
+    return LowerSentencePiece({{path, ReadTextFile(path, kMaxSentencePieceBytes)},
+                               Beside(path, "tokenizer_config.json"),
+                               Beside(path, "special_tokens_map.json"),
+                               Beside(path, "added_tokens.json"),
+                               Beside(path, "config.json")},
+                              0);
   }
   // A tokenizer.json under any name, or any other JSON of a model's folder.
   const std::string text(bytes);

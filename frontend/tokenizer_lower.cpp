@@ -1,6 +1,8 @@
 // From a vocabulary and its settings to the tables of the plan.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -97,6 +99,7 @@ class Lowering {
     AddAdded();
     tables_.normalizers = source_.normalizers;
     tables_.cuts = source_.cuts;
+    CheckFirstPrefix();
     tables_.single = source_.single;
     tables_.pair = source_.pair;
     CheckTemplates();
@@ -262,14 +265,27 @@ class Lowering {
 
   // Added tokens that became equal when normalised: the last counts, as where a table is filled in their order.
   static void KeepOneOfEach(std::vector<AddedToken>& added) {
-    for (size_t i = 0; i < added.size();) {
-      const bool again = std::any_of(added.begin() + static_cast<ptrdiff_t>(i) + 1, added.end(),
-                                     [&](const AddedToken& later) { return later.content == added[i].content; });
-      if (again) {
-        added.erase(added.begin() + static_cast<ptrdiff_t>(i));
-      } else {
-        ++i;
-      }
+    std::unordered_map<std::string, size_t> last;
+    for (size_t i = 0; i < added.size(); ++i) last[added[i].content] = i;
+    std::vector<AddedToken> kept;
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (last.at(added[i].content) == i) kept.push_back(std::move(added[i]));
+    }
+    added = std::move(kept);
+  }
+
+  // A prefix of the first piece alone is for the piece that begins where the original text does. Hugging Face's reckons
+  // that by offsets, which depend on how each normalizer counts what it took away or replaced.
+  void CheckFirstPrefix() const {
+    const auto first = [](const TokenizerStep& step) { return (step.flags & kStepFirstOnly) != 0; };
+    const auto drops = [](const TokenizerStep& step) {
+      return step.kind == StepKind::Strip || step.kind == StepKind::Map || step.kind == StepKind::Charsmap ||
+             (step.kind == StepKind::Replace && step.text.empty());
+    };
+    if (std::any_of(source_.cuts.begin(), source_.cuts.end(), first) &&
+        std::any_of(source_.normalizers.begin(), source_.normalizers.end(), drops)) {
+      FailUnsupportedTokenizer({source_.file, ""},
+                               "a prefix of the first piece alone behind a normalizer that takes text away");
     }
   }
 
@@ -398,42 +414,47 @@ int ByteOfToken(std::string_view text) {
   return value;
 }
 
-void AddScoredMerges(TokenizerSource& source) {
-  struct Scored {
-    double score;
-    size_t token, left_characters, right_characters;
+// Each way to split a token is looked up, so the work grows with the square of this. Trainers stop at 16 characters.
+constexpr size_t kMaxMergedBytes = 512;
+
+void AddAllMerges(TokenizerSource& source, MergeOrder order, const std::vector<bool>& usable) {
+  struct Way {
+    double rank;
+    std::array<int64_t, 3> then;
     std::string_view left, right;
-    int64_t left_id, right_id;
   };
   std::unordered_map<std::string_view, int64_t> ids;
-  for (const auto& [text, id] : source.vocabulary) ids.emplace(text, id);
-  std::vector<Scored> merges;
   for (size_t i = 0; i < source.vocabulary.size(); ++i) {
-    const std::string_view text = source.vocabulary[i].first;
-    size_t all = 0;
-    for (size_t at = 0; at < text.size(); ++all) at += DecodeUtf8(text, at).bytes;
-    size_t before = 0;
-    for (size_t at = 0; at < text.size(); ++before) {
-      if (at > 0) {
-        const auto left = ids.find(text.substr(0, at)), right = ids.find(text.substr(at));
-        if (left != ids.end() && right != ids.end())
-          merges.push_back(
-              {source.scores[i], i, before, all - before, left->first, right->first, left->second, right->second});
+    if (usable.empty() || usable[i]) ids.emplace(source.vocabulary[i]);
+  }
+  std::vector<Way> ways;
+  for (size_t i = 0; i < source.vocabulary.size(); ++i) {
+    if (!usable.empty() && !usable[i]) continue;
+    const auto& [text, id] = source.vocabulary[i];
+    if (text.size() > kMaxMergedBytes) {
+      Fail(DiagKind::TooLarge, {source.file, ""},
+           fmt::format("tokenizer: token {} has {} bytes; in a vocabulary without merges {} are the limit", id,
+                       text.size(), kMaxMergedBytes));
+    }
+    int64_t characters = 0;
+    for (size_t at = 0; at < text.size(); ++characters) at += DecodeUtf8(text, at).bytes;
+    int64_t before = 0;
+    for (size_t at = 0; at < text.size(); at += DecodeUtf8(text, at).bytes, ++before) {
+      const auto left = at > 0 ? ids.find(text.substr(0, at)) : ids.end();
+      const auto right = left != ids.end() ? ids.find(text.substr(at)) : ids.end();
+      if (right == ids.end()) continue;
+      Way way = {order == MergeOrder::Id ? static_cast<double>(id) : -source.scores[i], {}, left->first, right->first};
+      switch (order) {
+        case MergeOrder::Score: way.then = {-before, before - characters, id}; break;
+        case MergeOrder::Id: way.then = {before, 0, 0}; break;
+        case MergeOrder::ScoreId: way.then = {id, before, 0}; break;
       }
-      at += DecodeUtf8(text, at).bytes;
+      ways.push_back(way);
     }
   }
-  auto before = [](const Scored& a, const Scored& b) {
-    if (a.token != b.token) return a.token < b.token;
-    return a.left_id != b.left_id ? a.left_id < b.left_id : a.right_id < b.right_id;
-  };
-  std::sort(merges.begin(), merges.end(), before);
-  std::stable_sort(merges.begin(), merges.end(), [](const Scored& a, const Scored& b) {
-    if (a.score != b.score) return a.score > b.score;
-    if (a.left_characters != b.left_characters) return a.left_characters > b.left_characters;
-    return a.right_characters > b.right_characters;
-  });
-  for (const Scored& merge : merges) source.merges.emplace_back(merge.left, merge.right);
+  std::sort(ways.begin(), ways.end(),
+            [](const Way& a, const Way& b) { return std::tie(a.rank, a.then) < std::tie(b.rank, b.then); });
+  for (const Way& way : ways) source.merges.emplace_back(way.left, way.right);
 }
 
 void AddBosToTemplates(TokenizerSource& source) {

@@ -64,9 +64,15 @@ struct TokenizerSource {
 // The plan's section. Throws InputError when an id is out of bounds or taken, or a merge has a part that is no token.
 std::string LowerTokenizer(const TokenizerSource& source);
 
-// The merges of a BPE model whose vocabulary has scores instead: every way to put a token together from two tokens,
-// better scores first, among equals longer left parts first, as Hugging Face's converters order them.
-void AddScoredMerges(TokenizerSource& source);
+// The merges of a BPE model whose file has none: every way to put a token together from two tokens, in one of the
+// orders of Hugging Face's converters. Scores: by the place in the vocabulary, as the source has them.
+enum class MergeOrder : uint8_t {
+  Score,    // better scores first, then longer left parts
+  Id,       // ascending ids, then shorter left parts
+  ScoreId,  // better scores first, then ascending ids, then shorter left parts
+};
+// usable: which entries of the vocabulary merge and are merged; empty: all.
+void AddAllMerges(TokenizerSource& source, MergeOrder order, const std::vector<bool>& usable = {});
 
 // Adds BOS in front of single and pair, or EOS behind each text. For sources that say no more than that.
 void AddBosToTemplates(TokenizerSource& source);

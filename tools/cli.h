@@ -73,7 +73,7 @@ struct AssembleFlags {
 };
 
 struct TokenizeFlags {
-  std::string path;  // a plan, a model's folder, a tokenizer.json or a GGUF file
+  std::string path;  // a plan, a model's folder, a tokenizer.json, a tokenizer.model or a GGUF file
   std::optional<std::string> text, file, pair, decode;
   bool pieces = false, bytes = false, offsets = false;  // what is printed in place of the ids
   bool no_special = false, no_parse_special = false;

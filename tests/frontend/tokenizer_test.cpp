@@ -117,6 +117,42 @@ TEST(HfTokenizer, TheStopIdIsEos) {
   EXPECT_EQ(LowerHfTokenizer(parts.Files(), 0).stop_ids, std::vector<int32_t>({2}));
 }
 
+// Values of transformers 5.24 with tokenizers 0.23.
+TEST(HfTokenizer, TokensOfTheConfiguration) {
+  struct Row {
+    std::string config;
+    std::vector<std::string> added;  // content, a space, flags
+  };
+  const std::string left = R"("content": "<s>", "lstrip": true, "normalized": false, "special": true)";
+  const std::vector<Row> rows = {
+      {"{}", {"<s> 1"}},
+      // What added_tokens_decoder says counts, a named token changes none that is there.
+      {R"({"added_tokens_decoder": {"4": {)" + left + "}}}", {"<s> 3"}},
+      {R"({"bos_token": {"__type": "AddedToken", )" + left + "}}", {"<s> 1"}},
+      {R"({"additional_special_tokens": [{"__type": "AddedToken", )" + left + "}]}", {"<s> 1"}},
+      {R"({"image_token": "<img>", "add_bos_token": true})", {"<img> 1", "<s> 1"}},
+      {R"({"extra_special_tokens": ["<x>"], "additional_special_tokens": ["<y>"]})", {"<s> 1", "<x> 1"}},
+      {R"({"extra_special_tokens": [], "additional_special_tokens": ["<y>"]})", {"<s> 1", "<y> 1"}},
+      {R"({"extra_special_tokens": {"a": "<x>"}})", {"<s> 1", "<x> 1"}},
+      {R"({"added_tokens_decoder": {"5": {"content": "<p>", "normalized": false}}, "pad_token": "<p>"})",
+       {"<p> 1", "<s> 1"}},
+  };
+  for (const Row& row : rows) {
+    Parts parts;
+    parts.config = row.config;
+    const LoweredTokenizer lowered = LowerHfTokenizer(parts.Files(), 0);
+    const TokenizerSection s = Section(lowered.section);
+    std::vector<std::string> added;
+    for (size_t i = 0; i < s.table(TokenizerTable::AddedRaw).size() / sizeof(AddedSlot); ++i) {
+      AddedSlot slot;
+      std::memcpy(&slot, s.table(TokenizerTable::AddedRaw).data() + i * sizeof slot, sizeof slot);
+      added.push_back(std::string(s.table(TokenizerTable::AddedBytes).substr(slot.begin, slot.end - slot.begin)) + " " +
+                      std::to_string(slot.flags));
+    }
+    EXPECT_EQ(added, row.added) << row.config;
+  }
+}
+
 TEST(HfTokenizer, RefusesWhatItCannotHonour) {
   auto unsupported = [](const std::string& part, const std::string& key, const std::string& value, bool in_model) {
     ExpectHfRefused([&](Parts& p) { (in_model ? p.model : p.root)[key] = value; }, DiagKind::Unsupported, part);
@@ -205,9 +241,12 @@ TEST(HfTokenizer, Directories) {
   auto write = [&](const char* name, const std::string& text) { std::ofstream(dir / name) << text; };
   std::vector<InputHash> inputs;
   EXPECT_FALSE(LoadHfTokenizer(dir, 5, inputs));
-  write("tokenizer.model", "x");
+  write("spiece.model", "x");
   ExpectRefused([&] { LoadHfTokenizer(dir, 5, inputs); }, DiagKind::Unsupported,
-                "tokenizer.model (SentencePiece) without a tokenizer.json");
+                "spiece.model (SentencePiece) without a tokenizer.json");
+  write("tokenizer.model", "x");
+  ExpectRefused([&] { LoadHfTokenizer(dir, 5, inputs); }, DiagKind::BadFormat, "is no protocol buffer");
+  inputs.clear();
   write("tokenizer.json", Parts().Files().tokenizer.text);
   EXPECT_TRUE(LoadHfTokenizer(dir, 5, inputs));
   EXPECT_EQ(inputs.size(), 1U);
@@ -261,7 +300,14 @@ TEST(GgufTokenizer, Refuses) {
   };
   refused([](auto& g) { g.model = "rwkv"; }, DiagKind::Unsupported, "the model rwkv");
   refused([](auto& g) { g.model = "llama"; }, DiagKind::BadValue, "0 scores for 7 tokens");
+  refused([](auto& g) { g.model = "t5", g.scores.resize(7); }, DiagKind::Unsupported, "keeps extra white space");
+  refused([](auto& g) { g.model = "t5", g.scores.resize(7), g.remove_extra_whitespaces = true; }, DiagKind::MissingKey,
+          "a Unigram model needs it");
   refused([](auto& g) { g.model = "bert"; }, DiagKind::Unsupported, "the pre-tokenizer \"smollm\"");
+  refused([](auto& g) { g.model = "bert", g.pre = "bert-bge"; }, DiagKind::MissingKey, "a WordPiece model needs it");
+  refused([](auto& g) { g.token_type[0] = 7; }, DiagKind::BadValue, "token 0 has the type 7");
+  refused([](auto& g) { g.add_bos = true, g.bos_id.reset(); }, DiagKind::BadValue, "there is no bos_token_id");
+  refused([](auto& g) { g.add_eos = true, g.eos_id.reset(); }, DiagKind::BadValue, "there is no eos_token_id");
   refused([](auto& g) { g.pre = "unheard-of"; }, DiagKind::Unsupported, "the pre-tokenizer \"unheard-of\"");
   refused([](auto& g) { g.pre = ""; }, DiagKind::Unsupported, "without tokenizer.ggml.pre");
   refused([](auto& g) { g.tokens.clear(); }, DiagKind::MissingKey, "there are no tokens");
@@ -272,6 +318,85 @@ TEST(GgufTokenizer, Refuses) {
   refused([](auto& g) { g.tokens[1] = "b"; }, DiagKind::BadValue, "is there twice");
   ExpectRefused([&] { LowerGgufTokenizer(SmallGguf(), "m.gguf", 5); }, DiagKind::BadValue,
                 "the model's embedding has 5 rows");
+}
+
+// A SentencePiece model as bytes: fields are (number, wire type, payload).
+std::string Varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(static_cast<uint8_t>(value | 0x80)));
+  out.push_back(static_cast<char>(static_cast<uint8_t>(value)));
+  return out;
+}
+std::string Number(uint32_t field, uint64_t value) { return Varint(field << 3) + Varint(value); }
+std::string Bytes(uint32_t field, const std::string& bytes) {
+  return Varint(field << 3 | 2) + Varint(bytes.size()) + bytes;
+}
+std::string Piece(const std::string& text, uint64_t type) {
+  return Bytes(1, Bytes(1, text) + Varint(2 << 3 | 5) + std::string(4, '\0') + Number(3, type));
+}
+std::string SmallSentencePiece(const std::string& trainer, const std::string& normalizer = "") {
+  std::string out = Piece("<unk>", 2) + Piece("<s>", 3) + Piece("</s>", 3);
+  for (int b = 0; b < 256; ++b) {
+    constexpr char kHex[] = "0123456789ABCDEF";
+    out += Piece(std::string("<0x") + kHex[b >> 4] + kHex[b & 15] + ">", 6);
+  }
+  for (const char* text : {"\xE2\x96\x81"
+                           "a",
+                           "ab", "\xE2\x96\x81", "a", "b"})
+    out += Piece(text, 1);
+  return out + Bytes(2, trainer) + Bytes(3, normalizer);
+}
+
+TEST(SentencePiece, LlamaTokenizer) {
+  const std::string bytes = SmallSentencePiece(Number(3, 2) + Number(35, 1));
+  auto lower = [](const std::string& model, const std::string& config, const std::string& model_config = "") {
+    SentencePieceFiles files;
+    files.model = {"tokenizer.model", model};
+    files.config = {"c.json", config};
+    files.model_config = {"config.json", model_config};
+    return LowerSentencePiece(files, 0);
+  };
+  LoweredTokenizer lowered = lower(bytes, R"({"tokenizer_class": "LlamaTokenizer"})");
+  TokenizerSection s = Section(lowered.section);
+  EXPECT_EQ(s.header.model, TokenizerModel::CharBpe);
+  EXPECT_EQ(s.header.token_count, 264U);
+  EXPECT_EQ(lowered.bos_id, 1);
+  EXPECT_FALSE(lowered.add_bos);
+  EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({2}));
+  EXPECT_EQ(s.PieceBytes(259),
+            "\xE2\x96\x81"
+            "a");
+  EXPECT_EQ(s.TokenBytes(259), " a");
+  EXPECT_EQ(s.TokenFlags(3 + 0x0A) & kTokenByte, kTokenByte);
+  EXPECT_EQ(s.TokenBytes(3 + 0x0A), "\n");
+  lowered = lower(bytes, R"({"add_bos_token": true, "tokenizer_class": "LlamaTokenizerFast", "eos_token": "a"})");
+  EXPECT_TRUE(lowered.add_bos);
+  EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({262}));
+  EXPECT_FALSE(lower(bytes, R"({"add_bos_token": true, "bos_token": null})").add_bos);
+
+  auto refused = [&](const std::string& model, const std::string& config, DiagKind kind, const std::string& part,
+                     const std::string& model_config = "") {
+    ExpectRefused([&] { lower(model, config, model_config); }, kind, part);
+  };
+  refused(SmallSentencePiece(Number(3, 1)), R"({"tokenizer_class": "LlamaTokenizer"})", DiagKind::Unsupported,
+          "of type 1 with the class LlamaTokenizer (BPE is 2)");
+  refused(SmallSentencePiece(Number(3, 3)), "", DiagKind::Unsupported, "of type 3 with the class TokenizersBackend");
+  refused(bytes, "", DiagKind::Unsupported, "for the model_type \"unheard\"", R"({"model_type": "unheard"})");
+  refused(bytes, R"({"tokenizer_class": "LlamaTokenizer"})", DiagKind::Unsupported,
+          "the tokenizer_class \"Qwen2Tokenizer\"", R"({"model_type": "qwen2"})");
+  refused(bytes, R"({"auto_map": {"AutoTokenizer": ["a.B", null]}})", DiagKind::Unsupported, "auto_map");
+  refused(bytes, R"({"bos_token": {"__type": "AddedToken", "content": "<b>", "normalized": true}})",
+          DiagKind::Unsupported, "an added token that is normalised");
+  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1)), R"({"legacy": false})", DiagKind::Unsupported,
+          "a prefix of the first piece alone");
+  refused(bytes, R"({"tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": {"300": {"content": "<x>"}}})",
+          DiagKind::BadValue, "has the id 300, but tokenizers gives it 264");
+  refused(bytes, R"({"tokenizer_class": "T5Tokenizer"})", DiagKind::Unsupported, "the tokenizer_class \"T5Tokenizer\"");
+  refused(SmallSentencePiece(Number(3, 2) + Number(35, 1) + Number(40, 1000)), "", DiagKind::BadFormat,
+          "the id 1000 is outside 0..264");
+  refused(Piece("a", 9), "", DiagKind::BadFormat, "piece 0 has the type 9");
+  refused("", "", DiagKind::BadFormat, "there are no pieces");
+  refused(Bytes(1, "\xFF"), "", DiagKind::BadFormat, "is no protocol buffer");
 }
 
 TEST(ByteAlphabet, StandsForEachByteOnce) {

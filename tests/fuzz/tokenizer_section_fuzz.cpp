@@ -1,6 +1,6 @@
 // Any bytes as a tokenizer section, and any text: refused with PlanError, or ids inside the vocabulary. The input is a
 // u16 length of the text, the text, the section.
-// Seeds: sections that the Builder of tests/runtime/tokenizer_test.cpp writes.
+// Seeds: tokenizer_section_seeds.cpp.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const int32_t id : ids) {
       if (id < 0 || id >= tokenizer.size()) std::abort();
     }
+    const Encoding encoding = tokenizer.EncodeWithOffsets(text);
+    if (encoding.ids != ids || encoding.offsets.size() != ids.size()) std::abort();
+    for (const SourceSpan& span : encoding.offsets) {
+      if (span.begin > span.end || span.end > text.size()) std::abort();
+    }
+    tokenizer.EncodePair(text, text.substr(text.size() / 2), {.parse_special = false});
     StreamDecoder stream(tokenizer);
     std::string streamed;
     for (const int32_t id : ids) streamed += stream.Push(id);

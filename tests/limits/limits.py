@@ -73,6 +73,16 @@ def tokenizer(vocab, **changed):
     return json.dumps(keys).encode()
 
 
+def spm_piece(content, kind=1):
+    """A piece of a SentencePiece model."""
+    def field(number, data):
+        size, out = len(data), bytes([number << 3 | 2])
+        while size >= 0x80:
+            out, size = out + bytes([size & 0x7f | 0x80]), size >> 7
+        return out + bytes([size]) + data
+    return field(1, field(1, content) + bytes([3 << 3, kind]))
+
+
 def cases():
     """(kind, name, bytes or (bytes, size of a sparse file))"""
     for kind, suffix in (("json", "x.json"), ("describe", "x.json")):
@@ -137,6 +147,15 @@ def cases():
     for _ in range(28):
         nested = {"type": "Sequence", "pretokenizers": [nested]}
     yield "tokenizer", "tokenizer.json", tokenizer({"a": 0}, pre_tokenizer=nested)
+
+    yield "tokenizer", "tokenizer.model", b"\x60\x00" * (8 << 20)
+    yield "tokenizer", "tokenizer.model", b"\x0a\x00" * (8 << 20)
+    yield "tokenizer", "tokenizer.model", b"\x12\xfe\xff\xff\x07" + b"\x60\x00" * (7 << 20)
+    yield "tokenizer", "tokenizer.model", (b"\x0a", 1 << 40)
+    bpe = b"\x12\x02\x18\x02"  # trainer_spec: BPE
+    yield "tokenizer", "tokenizer.model", spm_piece(b"a" * (15 << 20)) + bpe
+    yield "tokenizer", "tokenizer.model", b"".join(spm_piece(b"a" * i) for i in range(1, 5000)) + bpe
+    yield "tokenizer", "tokenizer.model", b"".join(spm_piece(b"u%d" % i, 4) for i in range(100_000)) + bpe
 
     yield "ir", "x.ir", b"module @m {\nrepeat i = 0..1000000000 {\nweight $b{i}.w : f32[4]\n}\n}\n"
     yield "ir", "x.ir", b"module @m {" + b"{" * 1_000_000

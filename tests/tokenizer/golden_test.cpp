@@ -1,7 +1,8 @@
 // Lowered tokenizers against PyPI's tokenizers: thousands of texts, by hash (tools/golden/tokenizer.py), and short ones
 // by id.
+#include "tests/tokenizer/golden.h"
+
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -22,64 +23,25 @@ const std::vector<std::string> kVariants = {"gpt2",      "gpt2-prefix", "llama3"
 
 std::string Read(const std::string& name) { return ReadTextFile(kData + name, uint64_t{1} << 24); }
 
-std::vector<uint32_t> ReadHashes(const std::string& name) {
-  const std::string bytes = Read(name);
-  std::vector<uint32_t> out(bytes.size() / 4);
-  std::memcpy(out.data(), bytes.data(), out.size() * 4);
-  return out;
-}
-
-std::vector<std::string> ReadTexts() {
-  const std::string bytes = Read("texts.bin");
-  std::vector<std::string> out;
-  for (size_t at = 0; at < bytes.size();) {
-    uint16_t size = 0;
-    std::memcpy(&size, bytes.data() + at, 2);
-    out.push_back(bytes.substr(at + 2, size));
-    at += size_t{2} + size;
-  }
-  return out;
-}
-
-uint32_t Fnv(const void* data, size_t size) {
-  uint32_t hash = 0x811c9dc5;
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x01000193U;
-  return hash;
-}
-
-std::string Show(const std::vector<int32_t>& ids) {
-  std::string out;
-  for (const int32_t id : ids) out += std::to_string(id) + " ";
-  return out;
-}
-
-// What tokenizers says: a post-processor's BOS comes even before a text that begins with BOS. llmc gives it once.
-std::vector<int32_t> WithSecondBos(const Tokenizer& tokenizer, std::string_view text, std::vector<int32_t> ids,
-                                   bool parse_special) {
-  const std::string_view bos = tokenizer.TokenText(tokenizer.bos_id());
-  if (parse_special && tokenizer.adds_bos() && text.starts_with(bos)) ids.insert(ids.begin(), tokenizer.bos_id());
-  return ids;
-}
-
 void Compare(const std::string& name, const std::string& section) {
   const Tokenizer tokenizer(section);
-  const std::vector<std::string> texts = ReadTexts();
-  const std::vector<uint32_t> hashes = ReadHashes(name + ".hashes");
-  const std::vector<uint32_t> decoded = ReadHashes(name + ".decoded");
+  const std::vector<std::string> texts = test::ReadTexts();
+  const std::vector<uint32_t> hashes = test::ReadHashes(kData + name + ".hashes");
+  const std::vector<uint32_t> decoded = test::ReadHashes(kData + name + ".decoded");
   ASSERT_EQ(hashes.size(), texts.size() * 2);
   ASSERT_EQ(decoded.size(), texts.size());
   ASSERT_GE(texts.size(), 3000U);
   for (size_t i = 0; i < texts.size(); ++i) {
     for (const bool special : {true, false}) {
-      std::vector<int32_t> ids =
-          WithSecondBos(tokenizer, texts[i], tokenizer.Encode(texts[i], {.parse_special = special}), special);
-      ASSERT_EQ(Fnv(ids.data(), ids.size() * 4), hashes[i + (special ? 0 : texts.size())])
+      const std::vector<int32_t> ids =
+          test::WithSecondBos(tokenizer, tokenizer.Encode(texts[i], {.add_special = false, .parse_special = special}),
+                              tokenizer.Encode(texts[i], {.parse_special = special}));
+      ASSERT_EQ(test::Fnv(ids), hashes[i + (special ? 0 : texts.size())])
           << name << " text " << i << (special ? "" : ", special as text") << ": " << JsonQuote(texts[i]) << " gives "
-          << Show(ids);
+          << test::Show(ids);
       if (!special) continue;
       const std::string text = tokenizer.Decode(ids);
-      ASSERT_EQ(Fnv(text.data(), text.size()), decoded[i])
+      ASSERT_EQ(test::Fnv(text.data(), text.size()), decoded[i])
           << name << " text " << i << ": " << JsonQuote(texts[i]) << " decodes to " << text;
     }
   }
@@ -98,6 +60,7 @@ void CompareCases(const std::string& name, const std::string& section) {
   }
 }
 
+// C13 among them: case-blind contractions, combining marks, scripts.
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, EncodesAndDecodesLikeTheOracle) {
@@ -109,7 +72,16 @@ TEST_P(Golden, EncodesAndDecodesLikeTheOracle) {
 }
 INSTANTIATE_TEST_SUITE_P(Variants, Golden, testing::ValuesIn(kVariants));
 
-// C05, C07, C11, C16 and more with the vocabulary of a real model.
+// C14: clean_up_tokenization_spaces has no effect.
+TEST(GoldenDecode, NothingIsCleanedUp) {
+  const LoweredTokenizer lowered = LowerHfTokenizer(
+      {{"gpt2.json", Read("gpt2.json")}, {"tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})"}}, 0);
+  const Tokenizer tokenizer(lowered.section);
+  for (const char* text : {"x != y", "the word 'social'", "hello !"})
+    EXPECT_EQ(tokenizer.Decode(tokenizer.Encode(text)), text);
+}
+
+// C01, C05, C07, C11, C16 and more with the vocabulary of a real model.
 class SmolLm2 : public testing::Test {
  protected:
   void SetUp() override {

@@ -122,6 +122,10 @@ TEST(Pattern, Meaning) {
   EXPECT_EQ(match(R"([^\p{L}\d]+)", "+-a"), "+-");
   EXPECT_EQ(match(R"(\P{L}+)", "12a"), "12");
   EXPECT_EQ(match(R"(\p{^L}+)", "12a"), "12");
+  // Superscripts and fractions of the first 256 characters: word characters to Oniguruma, but not in brackets.
+  EXPECT_EQ(match(R"(\w+)", "a\xC2\xB2\xC2\xBD\xE2\x85\x93"), "a\xC2\xB2\xC2\xBD");
+  EXPECT_EQ(match(R"([\w]+)", "a\xC2\xB2"), "a");
+  EXPECT_EQ(match(R"([^\w\s]+)", "\xC2\xB2 "), "\xC2\xB2");
   EXPECT_EQ(match(R"([\]\-\\^]+)", R"(]-\^a)"), R"(]-\^)");
   EXPECT_EQ(match("[a-]+", "a-b"), "a-");
   EXPECT_EQ(match(R"(\x41\u00e9\x{1F600})", "A\xC3\xA9\xF0\x9F\x98\x80"), "A\xC3\xA9\xF0\x9F\x98\x80");
