@@ -170,8 +170,7 @@ LineEditor::Key LineEditor::Take() {
         if (next < 0) return Key::End;
         character.push_back(static_cast<char>(next));
       }
-      if (size > 0 && DecodeUtf8(character, 0).bytes == size && DecodeUtf8(character, 0).valid)
-        Insert(character);
+      if (size > 0 && DecodeUtf8(character, 0).bytes == size && DecodeUtf8(character, 0).valid) Insert(character);
     }
   }
   return Key::Other;

@@ -192,7 +192,8 @@ void CheckTogether(const RunOptions& o) {
   if (o.chat && (o.tokens || modes > 0)) throw RunUsageError("--chat goes with -p or -f alone");
   if (o.messages && modes > 0)
     throw RunUsageError("--messages excludes --logits, --perplexity, --selftest and --bench");
-  if (o.render && !o.messages && !(o.chat && (o.prompt || o.file))) throw RunUsageError("--render needs --messages or --chat -p");
+  if (o.render && !o.messages && !(o.chat && (o.prompt || o.file)))
+    throw RunUsageError("--render needs --messages or --chat -p");
   if (o.render && (o.print_tokens || o.json)) throw RunUsageError("--render prints text alone");
   if (o.parse_special && !o.messages && !o.chat) throw RunUsageError("--parse-special needs --messages or --chat");
   if (o.chat && !o.prompt && !o.file && (o.json || o.print_tokens))
@@ -208,7 +209,8 @@ void CheckTogether(const RunOptions& o) {
 }  // namespace
 
 bool LacksPrompt(const RunOptions& o) {
-  return !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test && !o.bench && !o.help && !o.version;
+  return !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test && !o.bench &&
+         !o.help && !o.version;
 }
 
 RunOptions ParseRunOptions(std::span<const std::string> arguments) {

@@ -240,7 +240,9 @@ int Dispatch(int argc, char** argv) {
   TokenizeFlags tokenize;
   CLI::App* tokenize_app =
       app.add_subcommand("tokenize", "ids of a text, comma-separated, by the tokenizer of a model");
-  tokenize_app->add_option("PLAN|MODEL", tokenize.path, "a plan, a model's folder, a tokenizer.json, a tokenizer.model or a GGUF file")
+  tokenize_app
+      ->add_option("PLAN|MODEL", tokenize.path,
+                   "a plan, a model's folder, a tokenizer.json, a tokenizer.model or a GGUF file")
       ->required();
   CLI::Option* text = tokenize_app->add_option("-p", tokenize.text, "the text")->type_name("TEXT");
   CLI::Option* text_file = tokenize_app->add_option("-f", tokenize.file, "a file with the text; -: standard input");
