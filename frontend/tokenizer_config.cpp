@@ -13,21 +13,16 @@ namespace {
 constexpr std::array<std::string_view, 7> kNamedKeys = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                         "pad_token", "cls_token", "mask_token"};
 
-bool Flag(const Json& object, std::string_view key, bool otherwise) {
-  const Json value = FindValue(object, key);
-  return value ? value.AsBool() : otherwise;
-}
-
 // A text, or an object with "content" and flags. Named tokens are special whatever they say.
 SourceAddedToken TokenOf(const Json& value, bool named) {
   if (value.is(JsonKind::String)) return {std::string(value.AsString()), -1, kAddedSpecial, false};
   const Json content = FindValue(value, "content");
   if (!content) Fail(DiagKind::MissingKey, value.place(), "tokenizer: a token needs \"content\"");
-  const bool special = named || Flag(value, "special", false);
-  const uint32_t flags = (special ? kAddedSpecial : 0) | (Flag(value, "lstrip", false) ? kAddedStripLeft : 0) |
-                         (Flag(value, "rstrip", false) ? kAddedStripRight : 0) |
-                         (Flag(value, "single_word", false) ? kAddedSingleWord : 0);
-  return {std::string(content.AsString()), -1, flags, Flag(value, "normalized", !special)};
+  const bool special = named || FlagOf(value, "special", false);
+  const uint32_t flags = (special ? kAddedSpecial : 0) | (FlagOf(value, "lstrip", false) ? kAddedStripLeft : 0) |
+                         (FlagOf(value, "rstrip", false) ? kAddedStripRight : 0) |
+                         (FlagOf(value, "single_word", false) ? kAddedSingleWord : 0);
+  return {std::string(content.AsString()), -1, flags, FlagOf(value, "normalized", !special)};
 }
 
 // A member, null too.
@@ -163,9 +158,8 @@ std::vector<StatedToken> StatedTokens(const TokenizerConfigFiles& files, const T
 
 void AddConfiguredTokens(const TokenizerConfigFiles& files, const TokenDefaults& defaults, AddedIds& ids,
                          TokenizerSource& source) {
-  if (const Json split = files.config ? FindValue(files.config, "split_special_tokens") : Json();
-      split && split.AsBool())
-    FailUnsupportedTokenizer(split.place(), "split_special_tokens");
+  if (FlagOf(files.config, "split_special_tokens", false))
+    FailUnsupportedTokenizer(FindValue(files.config, "split_special_tokens").place(), "split_special_tokens");
   std::unordered_map<std::string, size_t> known;  // places in source.added
   for (size_t i = 0; i < source.added.size(); ++i) known.emplace(source.added[i].content, i);
   const auto add = [&](SourceAddedToken token, int64_t stated, const Place& place) {

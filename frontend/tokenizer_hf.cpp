@@ -36,11 +36,6 @@ void RefuseSet(const Json& model, std::string_view key) {
   FailUnsupportedTokenizer(value.place(), fmt::format("a model with {} = {}", key, value.source().substr(0, 40)));
 }
 
-bool Flag(const Json& model, std::string_view key) {
-  const Json value = FindValue(model, key);
-  return value && value.AsBool();
-}
-
 Json Wanted(const Json& model, std::string_view key) {
   const Json value = FindValue(model, key);
   if (!value) Fail(DiagKind::MissingKey, model.place(), "tokenizer: the model needs \"" + std::string(key) + "\"");
@@ -83,9 +78,9 @@ void ReadBpe(const Json& model, TokenizerSource& out) {
   const Json merges = Wanted(model, "merges");
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) RefuseSet(model, key);
   out.model = TokenizerModel::CharBpe;
-  out.fuse_unk = Flag(model, "fuse_unk");
-  out.ignore_merges = Flag(model, "ignore_merges");
-  out.byte_fallback = Flag(model, "byte_fallback");
+  out.fuse_unk = FlagOf(model, "fuse_unk", false);
+  out.ignore_merges = FlagOf(model, "ignore_merges", false);
+  out.byte_fallback = FlagOf(model, "byte_fallback", false);
   for (const auto& [text, id] : Wanted(model, "vocab").members()) out.vocabulary.emplace_back(text, id.AsInt());
   ReadMerges(merges, out);
   ReadUnkByName(model, out);
@@ -93,7 +88,7 @@ void ReadBpe(const Json& model, TokenizerSource& out) {
 
 void ReadUnigram(const Json& model, TokenizerSource& out) {
   out.model = TokenizerModel::Unigram;
-  out.byte_fallback = Flag(model, "byte_fallback");
+  out.byte_fallback = FlagOf(model, "byte_fallback", false);
   for (const Json& item : Wanted(model, "vocab").items()) {
     const std::vector<Json> pair = item.items();
     if (pair.size() != 2)

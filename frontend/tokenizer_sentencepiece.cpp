@@ -37,13 +37,6 @@ Json ParseObject(const NamedText& file) {
   return root;
 }
 
-Json Value(const Json& object, std::string_view key) { return object ? FindValue(object, key) : Json(); }
-
-bool Flag(const Json& config, std::string_view key, bool otherwise) {
-  const Json value = Value(config, key);
-  return value ? value.AsBool() : otherwise;
-}
-
 struct ClassName {
   std::string name;
   Place place;
@@ -56,12 +49,12 @@ std::string WithoutFast(std::string_view name) {
 
 // The class that AutoTokenizer takes.
 ClassName ClassOf(const Json& config, const Json& model_config, const Place& file) {
-  if (const Json map = Value(config, "auto_map"))
+  if (const Json map = FindValue(config, "auto_map"))
     FailUnsupportedTokenizer(map.place(), "a tokenizer with code of its own (auto_map)");
-  Json declared = Value(config, "tokenizer_class");
-  if (!declared) declared = Value(model_config, "tokenizer_class");
+  Json declared = FindValue(config, "tokenizer_class");
+  if (!declared) declared = FindValue(model_config, "tokenizer_class");
   ClassName out = {declared ? WithoutFast(declared.AsString()) : "", declared ? declared.place() : file};
-  const Json type = Value(model_config, "model_type");
+  const Json type = FindValue(model_config, "model_type");
   if (!type) return out;
   const std::optional<RegisteredTokenizer> registered = FindRegisteredTokenizer(type.AsString());
   if (!registered) {
@@ -108,8 +101,8 @@ class Conversion {
     source_.model = TokenizerModel::CharBpe;
     source_.fuse_unk = source_.byte_fallback = true;  // without unk: what has no bytes is left out
     AddAllMerges(source_, MergeOrder::Id);
-    const bool prefix = Flag(files_.config, "add_prefix_space", true);
-    const std::string_view scheme = !prefix ? "never" : Flag(files_.config, "legacy", false) ? "always" : "first";
+    const bool prefix = FlagOf(files_.config, "add_prefix_space", true);
+    const std::string_view scheme = !prefix ? "never" : FlagOf(files_.config, "legacy", false) ? "always" : "first";
     source_.cuts = MetaspaceSteps(kSpaceMark, scheme, false);
     Decode(true, prefix);
     defaults_.named = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
@@ -204,7 +197,7 @@ class Conversion {
     }
     if (model_.escape_whitespaces) steps.push_back(ReplaceStep(" ", kSpaceMark));
     if (!model_.add_dummy_prefix) return;
-    if (Flag(files_.config, "legacy", true)) {
+    if (FlagOf(files_.config, "legacy", true)) {
       // There: a mark is doubled, then Metaspace puts one where there is none. In all one more, always, as long as
       // no added token comes between the two.
       prepends_ = true;
@@ -252,8 +245,8 @@ class Conversion {
     };
     source_.bos = id_of("bos_token");
     source_.eos = id_of("eos_token");
-    const bool bos = source_.bos >= 0 && Flag(files_.config, "add_bos_token", false);
-    const bool eos = source_.eos >= 0 && Flag(files_.config, "add_eos_token", false);
+    const bool bos = source_.bos >= 0 && FlagOf(files_.config, "add_bos_token", false);
+    const bool eos = source_.eos >= 0 && FlagOf(files_.config, "add_eos_token", false);
     if (!bos && !eos) return;
     for (const uint32_t type : {0U, 1U}) {
       if (bos) source_.pair.push_back({static_cast<int32_t>(source_.bos), type});

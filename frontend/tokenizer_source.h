@@ -85,4 +85,10 @@ int ByteOfToken(std::string_view text);
 
 [[noreturn]] void FailUnsupportedTokenizer(Place place, const std::string& what);
 
+// A flag that is there and not null, else `otherwise`.
+inline bool FlagOf(const Json& object, std::string_view key, bool otherwise) {
+  const Json value = FindValue(object, key);
+  return value ? value.AsBool() : otherwise;
+}
+
 }  // namespace llmc

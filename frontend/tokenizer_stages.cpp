@@ -18,11 +18,6 @@ std::string_view TypeOf(const Json& stage) {
   return type.AsString();
 }
 
-bool BoolOf(const Json& stage, std::string_view key, bool otherwise) {
-  const Json value = FindValue(stage, key);
-  return value ? value.AsBool() : otherwise;
-}
-
 Json Member(const Json& stage, std::string_view key) {
   const Json value = FindValue(stage, key);
   if (!value) Fail(DiagKind::MissingKey, stage.place(), "tokenizer: \"" + std::string(key) + "\" is missing");
@@ -85,7 +80,7 @@ void AddNormalizer(const Json& stage, std::vector<TokenizerStep>& steps) {
     steps.push_back(NmtStep());
   } else if (type == "Strip") {
     steps.push_back(
-        StripStep(*FindProperty("White_Space"), BoolOf(stage, "strip_left", true), BoolOf(stage, "strip_right", true)));
+        StripStep(*FindProperty("White_Space"), FlagOf(stage, "strip_left", true), FlagOf(stage, "strip_right", true)));
   } else if (type == "Prepend") {
     steps.push_back({StepKind::Prepend, 0, {}, std::string(Member(stage, "prepend").AsString())});
   } else if (type == "Replace") {
@@ -95,10 +90,10 @@ void AddNormalizer(const Json& stage, std::vector<TokenizerStep>& steps) {
     const Json map = Member(stage, "precompiled_charsmap");
     if (!map.AsString().empty()) steps.push_back(CharsmapStep(Base64(map)));
   } else if (type == "BertNormalizer") {
-    const bool lowercase = BoolOf(stage, "lowercase", true);
+    const bool lowercase = FlagOf(stage, "lowercase", true);
     for (TokenizerStep& step :
-         BertNormalizerSteps(BoolOf(stage, "clean_text", true), BoolOf(stage, "handle_chinese_chars", true),
-                             BoolOf(stage, "strip_accents", lowercase), lowercase)) {
+         BertNormalizerSteps(FlagOf(stage, "clean_text", true), FlagOf(stage, "handle_chinese_chars", true),
+                             FlagOf(stage, "strip_accents", lowercase), lowercase)) {
       steps.push_back(std::move(step));
     }
   } else {
@@ -134,14 +129,14 @@ void AddPreTokenizer(const Json& stage, bool& bytes, std::vector<TokenizerStep>&
   } else if (type == "ByteLevel") {
     if (bytes) FailUnsupportedTokenizer(stage.place(), "ByteLevel behind ByteLevel");
     if (Member(stage, "add_prefix_space").AsBool()) steps.push_back({StepKind::Prepend, kStepUnlessThere, {}, " "});
-    if (BoolOf(stage, "use_regex", true)) steps.push_back(PatternStep(kGpt2Pattern));
+    if (FlagOf(stage, "use_regex", true)) steps.push_back(PatternStep(kGpt2Pattern));
     bytes = true;
   } else if (type == "Digits") {
     set_step(*FindProperty("N"),
-             BoolOf(stage, "individual_digits", false) ? SplitBehavior::Isolated : SplitBehavior::Contiguous);
+             FlagOf(stage, "individual_digits", false) ? SplitBehavior::Isolated : SplitBehavior::Contiguous);
   } else if (type == "Split") {
     steps.push_back(SplitStep(PatternTable(Member(stage, "pattern"), input), BehaviorOf(stage, ""),
-                              BoolOf(stage, "invert", false)));
+                              FlagOf(stage, "invert", false)));
   } else if (type == "Punctuation") {
     set_step(PunctuationSet(), BehaviorOf(stage, "Isolated"));
   } else if (type == "CharDelimiterSplit") {
@@ -169,7 +164,7 @@ void AddPreTokenizer(const Json& stage, bool& bytes, std::vector<TokenizerStep>&
       Fail(DiagKind::BadValue, scheme.place(), "tokenizer: unknown prepend_scheme " + JsonQuote(name));
     if (replacement.empty() || DecodeUtf8(replacement, 0).bytes != replacement.size())
       Fail(DiagKind::BadValue, stage.place(), "tokenizer: Metaspace's replacement is one character");
-    add(MetaspaceSteps(replacement, name, BoolOf(stage, "split", true)));
+    add(MetaspaceSteps(replacement, name, FlagOf(stage, "split", true)));
   } else {
     FailUnsupportedTokenizer(stage.place(), "the pre-tokenizer " + std::string(type));
   }
@@ -300,7 +295,7 @@ void AddDecoder(const Json& stage, bool& fused, DecodePlan& plan) {
     const Json prefix = FindValue(stage, "prefix");
     step = {.kind = DecodeStep::Kind::WordPiece,
             .from = std::string(prefix ? prefix.AsString() : "##"),
-            .cleanup = BoolOf(stage, "cleanup", true)};
+            .cleanup = FlagOf(stage, "cleanup", true)};
   } else if (type == "Strip") {
     step = {.kind = DecodeStep::Kind::Strip,
             .from = std::string(Member(stage, "content").AsString()),
