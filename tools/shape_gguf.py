@@ -3,8 +3,9 @@
     tools/venv --light tools/shape_gguf.py 1b|3b|7b OUT.gguf [--type q4_0]
 
 The shapes are Llama-3.2-1B's, Llama-3.2-3B's and Llama-2-7B's. Scales keep activations near 1, so nothing overflows;
-there is no tokenizer. The token embedding is Q8_0 in the 4- and 5-bit types, else of the type itself; the two small
-shapes have no head of their own, like the models. OUT is written under a temporary name and renamed.
+there is no tokenizer. The token embedding is Q8_0 in the 4- and 5-bit types, else of the type itself; q4_k_m and
+q5_k_m choose as llama-quantize does. The two small shapes have no head of their own, like the models. OUT is written
+under a temporary name and renamed.
 """
 
 import argparse
@@ -26,6 +27,7 @@ SCALES = {
     "q2_k": {80: 0.06, 82: 0.1}, "q3_k": {108: 0.03}, "q4_k": {0: 0.007, 2: 0.05}, "q5_k": {0: 0.004, 2: 0.06},
     "q6_k": {208: 0.0007}, "iq4_nl": {0: 0.015}, "iq4_xs": {0: 0.0008},
 }  # fmt: skip
+MIXTURES = {"q4_k_m": "q4_k", "q5_k_m": "q5_k"}
 POOL = 1 << 20  # random blocks that matrices are cut out of
 
 
@@ -45,6 +47,12 @@ def random_matrix(rng, pools, kind, rows, k):
     for at, scale in SCALES[kind].items():
         blocks[:, at : at + 2] = np.array([scale * k**-0.5], np.float16).view(np.uint8)
     return blocks.reshape(rows, -1)
+
+
+def more_bits(layer, layers):
+    """Whether a mixture gives the layer's attn_v and ffn_down q6_k (llama.cpp, use_more_bits)."""
+    eighth = layers // 8
+    return layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2
 
 
 def write_shape(shape, kind, out):
@@ -67,15 +75,18 @@ def write_shape(shape, kind, out):
     writer.add_tokenizer_model("none")
     embedding = "q8_0" if kind[:2] in ("q2", "q3", "q4", "q5", "iq", "mx") else kind
     kv = width // heads * kv_heads
-    tensors = [("token_embd.weight", embedding, vocab, width)]
+    base = MIXTURES.get(kind, kind)
+    head = "q6_k" if kind in MIXTURES else embedding
+    tensors = [("token_embd.weight", base if own_head and kind in MIXTURES else head, vocab, width)]
     for i in range(layers):
         for name, rows, k in (("attn_q", width, width), ("attn_k", kv, width), ("attn_v", kv, width), ("attn_output", width, width),
                               ("ffn_gate", inner, width), ("ffn_up", inner, width), ("ffn_down", width, inner)):  # fmt: skip
-            tensors.append((f"blk.{i}.{name}.weight", kind, rows, k))
+            more = kind in MIXTURES and name in ("attn_v", "ffn_down") and more_bits(i, layers)
+            tensors.append((f"blk.{i}.{name}.weight", "q6_k" if more else base, rows, k))
         tensors += [(f"blk.{i}.{name}.weight", "gain", width, 1) for name in ("attn_norm", "ffn_norm")]
     tensors.append(("output_norm.weight", "gain", width, 1))
     if own_head:
-        tensors.append(("output.weight", embedding, vocab, width))
+        tensors.append(("output.weight", head, vocab, width))
     try:
         shapes = {}
         for name, of, rows, k in tensors:
@@ -102,7 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--type", choices=["f32", "f16", "bf16", *SCALES], default="q4_0")
+    parser.add_argument("--type", choices=["f32", "f16", "bf16", *SCALES, *MIXTURES], default="q4_0")
     args = parser.parse_args()
     write_shape(args.shape, args.type, args.out)
 

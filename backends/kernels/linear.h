@@ -2,11 +2,12 @@
 // rows. What stands behind the product is done to a tile's sums: the bias, a gate over a pair of tiles, an epilogue.
 #pragma once
 #include "backends/kernels/rows.h"
+#include "backends/kernels/panel_a8.h"
 #include "backends/kernels/tiles_f32.h"
 
 namespace KERNELS_NAMESPACE {
 
-constexpr int64_t kBlockRows = 240;  // rows summed at once against one tile: a multiple of 4, 5, 6 and 12
+constexpr int64_t kBlockRows = 240;  // rows summed at once against one tile: a multiple of 4, 5, 6, 8 and 12
 
 // What a linear multiplies: rows of x, a8 (x_a8) or f32.
 struct Factor {

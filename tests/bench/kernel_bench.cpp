@@ -1,5 +1,5 @@
-// Prints the speed of the kernels on one core, on shapes of SmolLM2-135M, bound at compile time as code generation
-// binds them: Gop/s (two a multiply-add) for many rows, GB/s of weights or of the cache for one row. Medians and bests
+// Prints the speed of the kernels on one core, on shapes of SmolLM2-135M (types in blocks of 256: K = 2048), bound at
+// compile time as code generation binds them. With an argument only what has it in its name: Gop/s (two a multiply-add) for many rows, GB/s of weights or of the cache for one row. Medians and bests
 // of many rounds; other work on the machine shows in the medians.
 #include <algorithm>
 #include <cstdio>
@@ -32,9 +32,12 @@ double CpuSeconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+const char* only = "";
+
 // f(round) once a round; prints best and median of `amount` per second.
 template <class F>
 void Measure(const char* what, double amount, const char* unit, int rounds, F f) {
+  if (std::strstr(what, only) == nullptr) return;
   std::vector<double> seconds;
   for (int i = 0; i < rounds; ++i) {
     const double start = CpuSeconds();
@@ -48,15 +51,17 @@ void Measure(const char* what, double amount, const char* unit, int rounds, F f)
 
 #define BOUND __attribute__((flatten, noinline)) void
 constexpr int64_t kK = 576, kN = 256;
+template <Type T>
+constexpr int64_t kKOf = Block<T>::kSuper ? 2048 : kK;
 
 template <Type T>
 BOUND LinearA8(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  linear_a8(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
+  linear_a8(c, 0, 1, rows, rec, kKOf<T>, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
             kShared, kShared, kTiles, 1);
 }
 template <Type T>
 BOUND LinearF32(const LlmcContext* c, uint32_t rows, const uint64_t* rec) {
-  linear_f32(c, 0, 1, rows, rec, kK, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
+  linear_f32(c, 0, 1, rows, rec, kKOf<T>, kN, 0, 0, T, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, kShared, kShared, kShared,
              kShared, kShared, kTiles, 1);
 }
 template <Type T>
@@ -91,12 +96,13 @@ template <Type T, bool kQuantized>
 void Linear(const char* name, LlmcContext& c) {
   constexpr uint32_t kRowCount = 512;
   const auto call = kQuantized ? LinearA8<T> : LinearF32<T>;
-  int64_t tile_bytes = BytesOfTile<T>(kK);
+  constexpr int64_t kWidth = kKOf<T>;
+  const int64_t tile_bytes = BytesOfTile<T>(kWidth);
   const int64_t matrix = tile_bytes * (kN / 16), matrices = static_cast<int64_t>(kWeightBytes) / matrix - 1;
   uint64_t rec[7] = {0, 0, 0, 0, 8 << 20, 0, 0};
   char what[64];
   std::snprintf(what, sizeof what, "%s x %s, 512 rows", kQuantized ? "a8" : "f32", name);
-  Measure(what, 2.0 * kRowCount * kK * kN, "Gop/s", 30, [&](int) { call(&c, kRowCount, rec); });
+  Measure(what, 2.0 * kRowCount * kWidth * kN, "Gop/s", 30, [&](int) { call(&c, kRowCount, rec); });
   std::snprintf(what, sizeof what, "%s x %s, 3 rows", kQuantized ? "a8" : "f32", name);
   Measure(what, static_cast<double>(matrix * 64), "GB/s", 20, [&](int round) {
     for (int64_t i = 0; i < 64; ++i)
@@ -111,7 +117,8 @@ void Linear(const char* name, LlmcContext& c) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) only = argv[1];
   LlmcContext c{};
   uint8_t* weights = Allocate(kWeightBytes);
   // Halves of small normal numbers serve as scales, codes and 16-bit weights alike.
@@ -127,21 +134,28 @@ int main() {
   }
   c.states = Allocate(kStateBytes);
   std::memcpy(c.states, weights, kStateBytes);
-  {
-    std::vector<float> row(kK);
-    for (size_t r = 0; r < 512; ++r) {
-      std::memcpy(row.data(), c.shared + (16 << 20) + r * kK * 4, kK * 4);
-      for (int64_t b = 0; b < kK / 32; ++b) {
-        QuantizeBlock(Load(row.data() + 32 * b), Load(row.data() + 32 * b + 16),
-                      c.shared + r * static_cast<size_t>(A8RowBytes(kK)), kK, b);
+  const auto quantize_rows = [&](int64_t k) {
+    for (int64_t r = 0; r < 512; ++r) {
+      for (int64_t b = 0; b < k / 32; ++b) {
+        const float* from = reinterpret_cast<const float*>(c.shared + (16 << 20)) + r * k + 32 * b;
+        QuantizeBlock(Load(from), Load(from + 16), c.shared + r * A8RowBytes(k), k, b);
       }
     }
-  }
+  };
+  quantize_rows(2048);
+  Linear<kQ2_K, true>("q2_k", c);
+  Linear<kQ3_K, true>("q3_k", c);
+  Linear<kQ4_K, true>("q4_k", c);
+  Linear<kQ5_K, true>("q5_k", c);
+  Linear<kQ6_K, true>("q6_k", c);
+  Linear<kIQ4_XS, true>("iq4_xs", c);
+  quantize_rows(kK);
   Linear<kQ4_1, true>("q4_1", c);
   Linear<kQ4_0, true>("q4_0", c);
   Linear<kQ8_0, true>("q8_0", c);
   Linear<kQ5_0, true>("q5_0", c);
   Linear<kQ5_1, true>("q5_1", c);
+  Linear<kIQ4_NL, true>("iq4_nl", c);
   const uint64_t gated_rec[] = {0, 0, 0, 0, 8 << 20, 0, 0};
   Measure("gated q4_1, 512 rows", 2.0 * 512 * kK * 3072, "Gop/s", 20, [&](int) { Gated<kQ4_1>(&c, 512, gated_rec); });
   const uint64_t rec[] = {16 << 20, 0, 2 << 20, 8 << 20};
