@@ -47,7 +47,11 @@ Json Member(const Json& object, std::string_view key) {
   size_t dot = key.find('.');
   if (dot == std::string_view::npos) return {};
   Json outer = object.Find(key.substr(0, dot));
-  return outer && outer.is(JsonKind::Object) ? Member(outer, key.substr(dot + 1)) : Json();
+  if (!outer || outer.is(JsonKind::Null)) return {};
+  if (!outer.is(JsonKind::Object))
+    Fail(DiagKind::BadValue, outer.place(),
+         fmt::format("{} must be an object, is {}", key.substr(0, dot), outer.source().substr(0, kShownBytes)));
+  return Member(outer, key.substr(dot + 1));
 }
 
 void AddKeys(const Json& object, const std::string& prefix, const std::set<std::string>& nested,

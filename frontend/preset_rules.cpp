@@ -143,6 +143,19 @@ FieldValue Rules::RowsOf(const std::string& name, const std::string& tensor) con
   return v;
 }
 
+// Two names of one key that say two numbers, or yes and no: which of them counts depends on their order. Of texts the
+// first key counts: published files keep an old key beside the one that replaces it; so do the rope parameters' objects.
+void Rules::RefuseAnother(const std::vector<std::string>& keys, const std::string& used,
+                          const FieldValue& value) const {
+  if (value.kind == FieldValue::Kind::Text || used.find('.') != std::string::npos) return;
+  for (const std::string& key : keys) {
+    auto other = key == used || key.find('.') != std::string::npos ? std::nullopt : config_->Find(key);
+    if (!other || other->null || other->container || TextOf(other->value) == TextOf(value)) continue;
+    Fail(DiagKind::BadValue, other->value.place,
+         fmt::format("{} = {} contradicts {} = {}", key, other->value.shown, used, value.shown));
+  }
+}
+
 FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
   std::vector<std::string> keys;
   for (const Json& key : rule.Find("keys").items()) keys.push_back(KeyOf(key));
@@ -160,6 +173,7 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
     if (found->null || found->container) {
       Fail(DiagKind::BadValue, value.place, fmt::format("{} must be a plain value, is {}", key, value.shown));
     }
+    RefuseAnother(keys, key, value);
     if (Json map = rule.Find("map")) return Translate(key, map, value);
     value.shown = fmt::format("{} (key {})", value.shown, key);
     return value;

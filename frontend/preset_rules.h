@@ -35,6 +35,7 @@ class Rules {
   FieldValue Computed(const std::string& name, const Json& expression) const;
   double Number(const std::string& name, const Json& expression, Place& place) const;
   void RefuseBoth(std::string_view tensor, const Json& rule) const;
+  void RefuseAnother(const std::vector<std::string>& keys, const std::string& used, const FieldValue& value) const;
 
   const ConfigSource* config_;
   std::string arch_;

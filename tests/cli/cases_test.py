@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import GGUF, GOLDEN, LLMC, LLMC_RUN, TINY, CliTest, npy, run
+from harness import GGUF, GOLDEN, LLMC, LLMC_RUN, SOURCE, TINY, CliTest, npy, run
 
 
 def gguf_tensors(data):
@@ -97,7 +97,7 @@ class G01(CliTest):
             self.fails(1, LLMC, "compile", path, *NATIVE, "-o", self.folder / "m.plan", says=["blk.0.attn_q.weight", f"row 5, element 7 {text}"])
             self.fails(1, LLMC, "run", path, "--tokens", "1,2,3", "-n", "2", "--print-tokens", says=["blk.0.attn_q.weight", "row 5, element 7"])
 
-    def test_allowed_they_are_seen_in_the_logits(self):
+    def test_I01_allowed_they_are_seen_in_the_logits(self):
         source = GGUF / "llama-q4_1" / "model.gguf"
         plain, allowed = self.compile(source, "plain.plan"), self.compile(source, "allowed.plan", "--allow-nonfinite")
         self.assertEqual(plain.read_bytes(), allowed.read_bytes())
@@ -410,6 +410,10 @@ class I01toI13(Tiny):
         lines = [line for line in self.ok(LLMC, "compile", self.model, *NATIVE, "--remarks", "-o", self.folder / "m.plan").stderr.splitlines() if "remark" in line]
         self.assertTrue(any("b{i}" in line and "i = 0..4" in line for line in lines), lines)
         self.assertFalse(any("$b1." in line for line in lines), lines)
+
+    def test_I13_a_model_that_was_not_fetched_is_named(self):
+        says = [str(self.folder / "none" / "models"), "tools/models smollm2 fetches it"]
+        self.fails(3, SOURCE / "tools" / "models", "smollm2", "--offline", says=says, env={**os.environ, "LLMC_CACHE": str(self.folder / "none")})
 
 
 if __name__ == "__main__":
