@@ -1,4 +1,5 @@
-// Filters on single values. Those on sequences are in template_sequence_filters.cpp.
+// Filters on single values. Those on numbers are in template_number_filters.cpp, those on sequences in
+// template_sequence_filters.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -167,196 +168,6 @@ Value WordCount(TemplateRun& run, const Arguments& a) {
   return Value::Int(count);
 }
 
-// A text's number, as int(text, base) reads it; Missing: it is none.
-Value ParseInt(TemplateRun& run, std::string_view text, int64_t base) {
-  text = StripText(text, StripSide::Both, nullptr);
-  bool negative = false;
-  if (!text.empty() && (text[0] == '+' || text[0] == '-')) {
-    negative = text[0] == '-';
-    text.remove_prefix(1);
-  }
-  bool prefixed = false;
-  if (text.size() > 1 && text[0] == '0') {
-    const char letter = static_cast<char>(text[1] | 0x20);
-    const int64_t named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
-    if (named != 0 && (base == 0 || base == named)) {
-      base = named;
-      prefixed = true;
-      text.remove_prefix(2);
-    }
-  }
-  const bool any_base = base == 0;
-  if (any_base) base = 10;
-  std::string digits;
-  bool underscore = !prefixed;  // one may not stand here
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = DecodeUtf8(text, at);
-    at += c.bytes;
-    if (c.value == '_') {
-      if (underscore) return {};
-      underscore = true;
-      continue;
-    }
-    underscore = false;
-    const int decimal = c.value < 0x80 ? -1 : run.tables().DecimalValue(c.value);
-    if (decimal >= 0)
-      digits.push_back(static_cast<char>('0' + decimal));
-    else if (c.value < 0x80)
-      digits.push_back(static_cast<char>(c.value));
-    else
-      return {};
-  }
-  if (underscore) return {};
-  if (any_base && digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos)
-    return {};
-  if (digits.size() > 4300) return {};
-  run.Step(digits.size() * digits.size() / 256);
-  BigInt value;
-  if (!BigInt::Parse(digits, static_cast<uint32_t>(base), value)) return {};
-  return run.Big(negative ? -value : value);
-}
-
-// float(text); Missing: it is none.
-Value ParseFloat(TemplateRun& run, std::string_view text) {
-  text = StripText(text, StripSide::Both, nullptr);
-  std::string plain;
-  char before = 0;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = DecodeUtf8(text, at);
-    at += c.bytes;
-    const int decimal = c.value < 0x80 ? -1 : run.tables().DecimalValue(c.value);
-    if (c.value >= 0x80 && decimal < 0) return {};
-    const char letter = decimal >= 0 ? static_cast<char>('0' + decimal) : static_cast<char>(c.value);
-    const bool digit = letter >= '0' && letter <= '9';
-    if ((letter == '_' && !(before >= '0' && before <= '9')) || (before == '_' && !digit)) return {};
-    if (letter != '_') plain.push_back(static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter | 0x20 : letter));
-    before = letter;
-  }
-  if (before == '_') return {};
-  const char* begin = plain.data();
-  const char* end = begin + plain.size();
-  bool negative = false;
-  if (begin != end && (*begin == '+' || *begin == '-')) negative = *begin++ == '-';
-  if (begin == end || *begin == '+' || *begin == '-') return {};
-  const std::string_view rest(begin, static_cast<size_t>(end - begin));
-  if (rest.find_first_of("(np") != std::string_view::npos && rest != "nan" && rest != "inf" && rest != "infinity")
-    return {};
-  double value = 0;
-  const auto [stop, error] = std::from_chars(begin, end, value);
-  if (stop != end || error == std::errc::invalid_argument) return {};
-  if (error == std::errc::result_out_of_range) value = std::strtod(plain.c_str() + (begin - plain.data()), nullptr);
-  return Value::Float(negative ? -value : value);
-}
-
-Value WholeOf(TemplateRun& run, double value) { return run.Big(BigInt::FromDouble(value)); }
-
-Value Int(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("int", a, {"default", "base"}, 0, 1);
-  const Value& value = Subject(a);
-  const Value absent = p[0].Is(V::Missing) ? Value::Int(0) : p[0];
-  const int64_t base = p[1].Is(V::Missing) ? 10 : AsIndex(run, p[1]);
-  if (value.Is(V::Undefined)) run.FailUndefined(value);
-  if (value.IsInteger()) return Positive(run, value);
-  if (value.Is(V::Float)) {
-    if (std::isinf(value.number)) run.Fail("OverflowError", "cannot convert float infinity to integer");
-    return std::isnan(value.number) ? absent : WholeOf(run, value.number);
-  }
-  if (!value.Is(V::Str)) return absent;
-  if (base == 0 || (base >= 2 && base <= 36)) {
-    const Value parsed = ParseInt(run, value.str(), base);
-    if (!parsed.Is(V::Missing)) return parsed;
-  }
-  const Value number = ParseFloat(run, value.str());
-  return number.Is(V::Missing) || !std::isfinite(number.number) ? absent : WholeOf(run, number.number);
-}
-
-Value Float(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("float", a, {"default"}, 0, 1);
-  const Value& value = Subject(a);
-  if (value.Is(V::Undefined)) run.FailUndefined(value);
-  if (value.IsNumber()) return Value::Float(AsDouble(run, value));
-  const Value parsed = value.Is(V::Str) ? ParseFloat(run, value.str()) : Value();
-  return !parsed.Is(V::Missing) ? parsed : p[0].Is(V::Missing) ? Value::Float(0) : p[0];
-}
-
-Value Abs(TemplateRun& run, const Arguments& a) {
-  run.Bind("abs", a, {}, 0, 1);
-  const Value& value = Subject(a);
-  if (!value.IsNumber()) run.TypeError(std::string("bad operand type for abs(): '") + TypeName(value) + "'");
-  if (value.Is(V::Float)) return Value::Float(std::fabs(value.number));
-  return AsBig(value).negative() ? Negated(run, value) : Positive(run, value);
-}
-
-Value Round(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("round", a, {"precision", "method"}, 0, 1);
-  const Value& value = Subject(a);
-  const std::string method = p[1].Is(V::Missing) ? "common" : ToText(run, p[1]);
-  if (method != "common" && method != "ceil" && method != "floor")
-    run.Fail("FilterArgumentError", "method must be common, ceil or floor");
-  if (value.Is(V::Undefined) && method != "common") run.FailUndefined(value);
-  if (!value.IsNumber()) run.TypeError(std::string("type ") + TypeName(value) + " doesn't define __round__ method");
-  const int64_t precision = p[0].Is(V::Missing) ? 0 : std::clamp<int64_t>(AsIndex(run, p[0]), -400, 400);
-  if (method != "common") {
-    const Value scale = BinaryOf(run, TemplateBinary::Pow, Value::Int(10), Value::Int(precision));
-    const Value scaled = BinaryOf(run, TemplateBinary::Mul, value, scale);
-    if (scaled.Is(V::Float) && !std::isfinite(scaled.number))
-      run.Fail("OverflowError", "cannot convert float to integer");
-    const Value whole = scaled.Is(V::Float)
-                            ? WholeOf(run, method == "ceil" ? std::ceil(scaled.number) : std::floor(scaled.number))
-                            : scaled;
-    return BinaryOf(run, TemplateBinary::Div, whole, scale);
-  }
-  if (value.IsInteger()) {
-    if (precision >= 0) return Positive(run, value);
-    // To a multiple of a power of ten, halves to the even one.
-    const BigInt power = BigInt(10).Pow(static_cast<uint64_t>(-precision)), big = AsBig(value);
-    BigInt quotient, remainder;
-    big.DivMod(power, quotient, remainder);
-    const int order = (remainder * BigInt(2)).Compare(power);
-    BigInt half, odd;
-    quotient.DivMod(BigInt(2), half, odd);
-    if (order > 0 || (order == 0 && !odd.zero())) quotient = quotient + BigInt(1);
-    return run.Big(quotient * power);
-  }
-  const double d = value.number;
-  if (!std::isfinite(d) || precision > 323) return value;
-  if (precision >= 0) {
-    // printf rounds the exact value, halves to even, as Python does.
-    char buffer[800];
-    std::snprintf(buffer, sizeof(buffer), "%.*f", static_cast<int>(precision), d);
-    return Value::Float(std::strtod(buffer, nullptr));
-  }
-  Arguments whole;
-  whole.positional = {WholeOf(run, d), Value::Int(precision)};
-  if (d == std::floor(d)) return Value::Float(AsDouble(run, Round(run, whole)));
-  const double scale = std::pow(10.0, static_cast<double>(-precision));
-  return Value::Float(std::copysign(std::nearbyint(d / scale) * scale, d));
-}
-
-Value FileSize(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("filesizeformat", a, {"binary"}, 0, 1);
-  const Value& value = Subject(a);
-  if (value.Is(V::Undefined)) run.FailUndefined(value);
-  const Value number = value.IsNumber()   ? Value::Float(AsDouble(run, value))
-                       : value.Is(V::Str) ? ParseFloat(run, value.str())
-                                          : Value();
-  if (number.Is(V::Missing)) run.ValueError("could not convert to float: " + Repr(run, value));
-  const bool binary = Truth(p[0]);
-  const double base = binary ? 1024 : 1000, bytes = number.number;
-  if (bytes == 1) return run.Str("1 Byte");
-  if (bytes < base) return run.Str(WholeOf(run, bytes).Is(V::Int) ? ToText(run, WholeOf(run, bytes)) + " Bytes" : "");
-  double unit = base;
-  for (size_t i = 0;; ++i) {
-    unit *= base;
-    if (bytes < unit || i == 7) {
-      char buffer[400];
-      std::snprintf(buffer, sizeof(buffer), "%.1f %c%s", base * bytes / unit, (binary ? "KMGTPEZY" : "kMGTPEZY")[i],
-                    binary ? "iB" : "B");
-      return run.Str(buffer);
-    }
-  }
-}
-
 std::string Quoted(TemplateRun& run, const Value& value, bool query) {
   std::string out;
   char buffer[8];
@@ -464,7 +275,6 @@ struct Entry {
   NativeFunction function;
 };
 constexpr Entry kFilters[] = {
-    {"abs", Abs},
     {"attr", Attr},
     {"capitalize", Mapped<CapitalizedText>},
     {"center", Center},
@@ -472,17 +282,13 @@ constexpr Entry kFilters[] = {
     {"default", Default},
     {"e", Escape},
     {"escape", Escape},
-    {"filesizeformat", FileSize},
-    {"float", Float},
     {"forceescape", ForceEscape},
     {"format", Format},
     {"indent", Indent},
-    {"int", Int},
     {"lower", Mapped<LowerText>},
     {"pprint", NotSupported},
     {"random", NotSupported},
     {"replace", Replace},
-    {"round", Round},
     {"safe", Safe},
     {"string", String},
     {"striptags", NotSupported},
@@ -503,7 +309,9 @@ constexpr Entry kFilters[] = {
 NativeFunction FindFilter(std::string_view name) {
   const auto* found =
       std::find_if(std::begin(kFilters), std::end(kFilters), [&](const Entry& entry) { return name == entry.name; });
-  return found != std::end(kFilters) ? found->function : FindSequenceFilter(name);
+  if (found != std::end(kFilters)) return found->function;
+  const NativeFunction of_number = FindNumberFilter(name);
+  return of_number != nullptr ? of_number : FindSequenceFilter(name);
 }
 
 Value TemplateRun::CallFilter(const std::string& name, const Arguments& arguments) {

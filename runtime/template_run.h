@@ -191,6 +191,7 @@ bool IsKnownFilter(std::string_view name);
 bool IsKnownTest(std::string_view name);
 NativeFunction FindFilter(std::string_view name);
 NativeFunction FindTest(std::string_view name);
+NativeFunction FindNumberFilter(std::string_view name);
 NativeFunction FindSequenceFilter(std::string_view name);
 void AddGlobals(TemplateRun& run, DictObject& globals);
 Value StrftimeNow(TemplateRun& run, const Arguments& arguments);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 
@@ -291,6 +292,32 @@ std::string ReplaceText(std::string_view text, std::string_view from, std::strin
     at = found + from.size();
   }
   add(text.substr(at));
+  return out;
+}
+
+std::string FloatDigits(double value, char conversion, int precision, bool alternate) {
+  value = std::fabs(value);
+  const bool upper = conversion == 'E' || conversion == 'F' || conversion == 'G';
+  if (std::isnan(value)) return upper ? "NAN" : "nan";
+  if (std::isinf(value)) return upper ? "INF" : "inf";
+  const std::string format = std::string("%") + (alternate ? "#" : "") + ".*" + conversion;
+  std::string text(static_cast<size_t>(precision) + 350, '\0');
+  const int size = std::snprintf(text.data(), text.size(), format.c_str(), precision, value);
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+std::string AsciiText(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeUtf8(text, at);
+    at += c.bytes;
+    if (c.value < 0x80) {
+      out.push_back(static_cast<char>(c.value));
+      continue;
+    }
+    out += EscapedPoint(c.value);
+  }
   return out;
 }
 

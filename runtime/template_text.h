@@ -19,6 +19,13 @@ std::string SlicePoints(std::string_view text, int64_t start, int64_t step, int6
 // A code point as Python's repr escapes it: \xhh, \uhhhh or \Uhhhhhhhh.
 std::string EscapedPoint(uint32_t code_point);
 
+// The text with everything beyond ASCII escaped so.
+std::string AsciiText(std::string_view text);
+
+// Digits of a finite or non-finite float under conversion e, f or g, without sign; `alternate` keeps the point.
+std::string FloatDigits(double value, char conversion, int precision, bool alternate);
+constexpr int64_t kMostFormatWidth = 1 << 20;  // of a width or a precision
+
 bool IsTextSpace(uint32_t code_point);  // str.isspace
 bool IsLineEnd(uint32_t code_point);    // where str.splitlines cuts
 

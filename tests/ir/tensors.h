@@ -130,6 +130,12 @@ struct OpCase {
   }
 };
 
+// The case with another type for one operand.
+inline OpCase Replaced(OpCase op, size_t operand, Type type) {
+  op.operands[operand] = std::move(type);
+  return op;
+}
+
 struct Constraint {
   const char* label;
   OpCase op;
