@@ -13,14 +13,7 @@
 namespace llmc {
 namespace {
 
-const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
-
-Json Read(const std::string& path) {
-  JsonLimits limits;
-  limits.max_bytes = uint64_t{16} << 20;
-  limits.max_values = uint64_t{1} << 20;
-  return ParseJson(test::ReadBytes(path), path, limits);
-}
+using test::kData;
 
 // The object's text with the member at the dotted key set to `value`, or taken away where that is "".
 std::string With(const Json& object, std::string_view key, std::string_view value) {
@@ -95,11 +88,12 @@ std::string Difference(const Description& d, const Json& facts, const Json& chan
 }
 
 TEST(ConfigValues, AbsentNullFalseZeroAndEmptyAreFive) {
-  const Json table = Read(kData + "config_values.json");
+  const Json table = test::ReadJson(kData + "config_values.json");
   int accepted = 0;
   int refused = 0;
   for (const auto& [kind, family] : table.members()) {
-    const Json config = Read(kData + "golden/" + std::string(family.Find("base").AsString()) + "/config.json");
+    const Json config =
+        test::ReadJson(kData + "golden/" + std::string(family.Find("base").AsString()) + "/config.json");
     const Json facts = family.Find("facts");
     EXPECT_EQ(Difference(test::Describe(std::string(config.source())), facts, {}), "") << kind;
     for (const auto& [key, cases] : family.Find("keys").members()) {
@@ -131,9 +125,9 @@ TEST(ConfigValues, AbsentNullFalseZeroAndEmptyAreFive) {
 
 // Every preset's family is in the table, so that a new one cannot be left out.
 TEST(ConfigValues, EveryFamilyIsThere) {
-  const Json table = Read(kData + "config_values.json");
+  const Json table = test::ReadJson(kData + "config_values.json");
   for (const auto& entry : std::filesystem::directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend/arch")) {
-    const Json hf = Read(entry.path().string()).Find("hf");
+    const Json hf = test::ReadJson(entry.path().string()).Find("hf");
     if (!hf || !hf.is(JsonKind::Object)) continue;
     bool any = false;
     for (const Json& type : hf.Find("model_types").items()) any = any || static_cast<bool>(table.Find(type.AsString()));

@@ -13,17 +13,10 @@
 namespace llmc {
 namespace {
 
-const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
-
-Json Read(const std::string& path) {
-  JsonLimits limits;
-  limits.max_bytes = uint64_t{16} << 20;
-  limits.max_values = uint64_t{1} << 20;
-  return ParseJson(test::ReadBytes(path), path, limits);
-}
+using test::kData;
 
 TEST(Configs, ParametersOfPublishedModels) {
-  const Json totals = Read(kData + "configs/totals.json");
+  const Json totals = test::ReadJson(kData + "configs/totals.json");
   EXPECT_GE(totals.size(), 25U);
   for (const auto& [name, total] : totals.members()) {
     SCOPED_TRACE(name);
@@ -53,7 +46,7 @@ TEST(Configs, ParametersOfPublishedModels) {
 }
 
 TEST(Configs, OthersAreRefusedByName) {
-  const Json totals = Read(kData + "configs/totals.json");
+  const Json totals = test::ReadJson(kData + "configs/totals.json");
   int refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kData + "configs")) {
     const std::string name = entry.path().stem().string();

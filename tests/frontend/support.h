@@ -46,6 +46,16 @@ inline std::string TextOf(const Description& d, int64_t layer, std::string_view 
   return FieldOf(d, layer, field).text;
 }
 
+inline const std::string kData = std::string(LLMC_SOURCE_DIR) + "/tests/data/";
+
+// A file of tests/data: larger than what users may bring.
+inline Json ReadJson(const std::string& path) {
+  JsonLimits limits;
+  limits.max_bytes = uint64_t{16} << 20;
+  limits.max_values = uint64_t{1} << 20;
+  return ParseJson(ReadBytes(path), path, limits);
+}
+
 // f32 values in -0.5..0.5, by tensor and index.
 inline std::vector<float> SomeValues(size_t tensor, size_t n) {
   std::vector<float> out(n);

@@ -14,13 +14,13 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Floats;
 using test::I32;
 using test::OpCase;
 using test::Owned;
 using test::With;
 
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 const Type kHalf = {DType::F16, {Dim("S"), Dim(4)}, Layout::Rows, -1};
 
 OpCase One(OpKind kind, std::vector<std::pair<std::string, AttrValue>> attrs, Type x = F32Type({Dim("S"), Dim(4)})) {

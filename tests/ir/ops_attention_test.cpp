@@ -13,6 +13,7 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Floats;
 using test::I32;
 using test::Make;
@@ -21,7 +22,6 @@ using test::Owned;
 using test::Replaced;
 using test::With;
 
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 Type StateType(DType dtype, int64_t slots, int64_t heads, int64_t d, Layout layout = Layout::Rows) {
   return {dtype, {Dim(slots), Dim(heads), Dim(d)}, layout, 0};
 }

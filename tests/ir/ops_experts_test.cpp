@@ -13,6 +13,7 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Floats;
 using test::I32;
 using test::Make;
@@ -20,7 +21,6 @@ using test::OpCase;
 using test::Owned;
 using test::With;
 
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 std::string Ident(const char* text) { return text; }
 
 struct Chosen {

@@ -14,13 +14,12 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Floats;
 using test::Make;
 using test::OpCase;
 using test::Owned;
 using test::With;
-
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 
 // A weight in rows layout from random values; block codes are quantised from them.
 Owned RandomWeight(DType dtype, int64_t n, int64_t k, uint64_t seed) {

@@ -10,9 +10,8 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Owned;
-
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 
 Owned Quantized(Owned& x) { return Eval(OpKind::Quantize, {&x}, {})[0]; }
 

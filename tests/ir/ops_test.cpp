@@ -13,14 +13,13 @@ namespace {
 using test::Eval;
 using test::ExpectFaults;
 using test::F32;
+using test::F32Type;
 using test::Floats;
 using test::I32;
 using test::Make;
 using test::OpCase;
 using test::Owned;
 using test::With;
-
-Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
 
 TEST(Embed, TakesRowsOfAnyTypeInBothLayouts) {
   const int64_t d = 256;

@@ -81,6 +81,8 @@ class Random {
   uint64_t state_;
 };
 
+inline Type F32Type(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, -1}; }
+
 // A module and function to infer in: S = rows_min..rows_max, one state per state operand.
 struct OpCase {
   OpKind kind{};
