@@ -40,14 +40,6 @@ std::string With(const Json& object, std::string_view key, std::string_view valu
   return "{" + out + "}";
 }
 
-// Whether the member at the dotted key is written with a fraction or an exponent.
-bool IsFraction(const Json& config, std::string_view key) {
-  const size_t dot = key.find('.');
-  const Json value = config.is(JsonKind::Object) ? config.Find(key.substr(0, dot)) : Json();
-  if (!value) return false;
-  return dot == std::string_view::npos ? value.is(JsonKind::Float) : IsFraction(value, key.substr(dot + 1));
-}
-
 int64_t ParametersOf(const Description& d) {
   int64_t total = 0;
   for (const WeightUse& use : WeightsOf(d)) {

@@ -52,7 +52,7 @@ TokenizerTables Characters(TokenizerModel model) {
   t.unk = Add(t, "<unk>", kTokenInModel, -20);
   std::map<std::string, int32_t> ids;
   double score = 0;
-  for (const std::string text : {std::string(kMark), std::string("t"), std::string("h"), std::string("e"),
+  for (const std::string& text : {std::string(kMark), std::string("t"), std::string("h"), std::string("e"),
                                  std::string("th"), std::string(kMark) + "th"})
     ids[text] = Add(t, text, kTokenInModel, score -= 1);
   t.continuing_prefix = model == TokenizerModel::WordPiece ? "t" : "";

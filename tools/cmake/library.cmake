@@ -6,7 +6,10 @@ set_target_properties(llmc_plan llmc_runtime PROPERTIES POSITION_INDEPENDENT_COD
 add_library(llmc_library SHARED $<TARGET_OBJECTS:llmc_plan> $<TARGET_OBJECTS:llmc_runtime>)
 set_target_properties(llmc_library PROPERTIES OUTPUT_NAME llmc EXPORT_NAME llmc LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 1
   LINK_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/llmc.map)
-target_link_options(llmc_library PRIVATE -Wl,--gc-sections -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/llmc.map -Wl,-z,defs)
+target_link_options(llmc_library PRIVATE -Wl,--gc-sections -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/llmc.map)
+if(NOT CMAKE_CXX_FLAGS_RELWITHDEBINFO MATCHES sanitize) # whose symbols the program brings
+  target_link_options(llmc_library PRIVATE -Wl,-z,defs)
+endif()
 target_link_libraries(llmc_library PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_include_directories(llmc_library INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/runtime> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
