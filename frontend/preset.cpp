@@ -168,7 +168,7 @@ class Mapper {
       std::string name = WithArch(key, arch_);
       mapped_.insert(name);
       auto v = config_.Find(name);
-      if (!v) continue;
+      if (!v || v->null) continue;
       auto wanted = GetField(d_, d_.BlockOf(0), field.AsString());
       LLMC_CHECK(wanted && wanted->kind == FieldValue::Kind::Int, "\"equal\" names a size");
       if (v->value.kind != FieldValue::Kind::Int || v->container || v->value.integer != wanted->integer) {

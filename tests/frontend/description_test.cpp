@@ -189,9 +189,20 @@ TEST(WeightList, FusedTensors) {
   EXPECT_EQ(uses[4].cut->every, 16);
   EXPECT_EQ(uses[4].cut->times, 2);
 
+  // Of four groups by a number: four rows of queries, two of keys, two of values in each.
+  d = read(fused + R"(, "groups": 4})");
+  uses = WeightsOf(d);
+  EXPECT_EQ(uses[4].cut->begin, 4);
+  EXPECT_EQ(uses[4].cut->count, 2);
+  EXPECT_EQ(uses[4].cut->every, 8);
+  EXPECT_EQ(uses[4].cut->times, 4);
+  EXPECT_EQ(PrintDescription(Read(PrintDescription(d))), PrintDescription(d));
+
   for (const char* bad : {R"({"from": "x", "parts": ["wq", "wz"]})", R"({"from": "x", "parts": ["wk", "wv"]})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv", "w_down"]})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "attention.bias"})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": 0})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": 3})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "ffn.d_ff"})"}) {
     Description wrong = read(bad);
     ErrorOf(DiagKind::BadValue, [&] { CheckTensorNames(wrong, "d.json"); });
