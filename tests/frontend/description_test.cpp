@@ -1,6 +1,7 @@
 // llmc's own form of a description: it reads back what it prints, names nearest keys, and refuses what cannot be.
 #include "frontend/description.h"
 
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -109,8 +110,8 @@ TEST(Description, EveryFieldRoundTrips) {
   EXPECT_EQ(d.tensors.at("final_norm").add, 1.0);
 }
 
-// The page about descriptions names every field and every choice.
-TEST(Description, ReadmeHasEveryField) {
+// The page about descriptions names every field, every choice and every weight.
+TEST(Description, ReadmeHasEveryFieldAndWeight) {
   std::string page = test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/frontend/README.md");
   auto has = [&](std::string_view name) {
     EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name;
@@ -127,7 +128,18 @@ TEST(Description, ReadmeHasEveryField) {
   fields(d.model.Fields());
   fields(d.ends.Fields());
   Block block;
+  const size_t list = page.find("Weights of a graph:");
+  const std::string weights = page.substr(list, page.find("\n\n", list) - list);
   auto groups = [&] {
+    WeightRows rows;
+    block.mixer->AddWeights(block, d.model, rows);
+    block.position->AddModelWeights(rows);
+    block.ffn->AddWeights(block, d.model, rows);
+    for (const WeightRow& row : rows.all()) {
+      const bool of_norm = row.part == WeightPart::Norm && row.kind == WeightKind::Bias;  // said once, of all
+      const std::regex word("[` ]" + row.base + "[` \n]");
+      EXPECT_TRUE(of_norm || std::regex_search(weights, word)) << row.base;
+    }
     for (const FieldGroup& group : GroupsOf(block)) {
       has(group.key);
       if (!group.kind.empty()) has(group.kind);
