@@ -186,6 +186,7 @@ void WriteRule(JsonWriter& out, const TensorRule& rule) {
   if (rule.transposed) out.Key("transposed").Bool(true);
   WriteNames(out, "parts", rule.parts);
   if (!rule.groups.empty()) out.Key("groups").String(rule.groups);
+  if (rule.group_count != 1) out.Key("groups").Int(rule.group_count);
   if (!rule.values.empty()) {
     out.Key("values").BeginArray();
     for (double v : rule.values) out.Double(v);
@@ -224,7 +225,11 @@ TensorRule TensorRuleOf(const Json& value) {
     } else if (key == "parts") {
       for (const Json& part : v.items()) rule.parts.emplace_back(part.AsString());
     } else if (key == "groups") {
-      rule.groups = v.AsString();
+      if (v.is(JsonKind::Int)) {
+        rule.group_count = v.AsInt();
+      } else {
+        rule.groups = v.AsString();
+      }
     } else if (key == "values") {
       for (const Json& n : v.items()) rule.values.push_back(Finite(n));
     } else {

@@ -74,10 +74,16 @@ class Section {
   std::vector<Json> parts_;
 };
 
+std::map<std::string, Json, std::less<>> MapsOf(const Section& section) {
+  std::map<std::string, Json, std::less<>> maps;
+  for (const auto& [name, map] : section.Merged("maps")) maps.emplace(name, map);
+  return maps;
+}
+
 class Mapper {
  public:
   Mapper(const ConfigSource& config, const Section& section, const std::string& arch)
-      : config_(config), section_(section), arch_(arch), rules_(config, arch) {
+      : config_(config), section_(section), arch_(arch), rules_(config, arch, MapsOf(section)) {
     for (std::string_view key : {"fields", "blocks"}) {
       for (const auto& [name, rule] : section_.Merged(key)) CollectKeys(rule, arch_, mapped_);
     }
@@ -162,7 +168,7 @@ class Mapper {
       std::string name = WithArch(key, arch_);
       mapped_.insert(name);
       auto v = config_.Find(name);
-      if (!v) continue;
+      if (!v || v->null) continue;
       auto wanted = GetField(d_, d_.BlockOf(0), field.AsString());
       LLMC_CHECK(wanted && wanted->kind == FieldValue::Kind::Int, "\"equal\" names a size");
       if (v->value.kind != FieldValue::Kind::Int || v->container || v->value.integer != wanted->integer) {

@@ -82,6 +82,15 @@ FieldValue Rules::Evaluate(const std::string& name, const Json& rule) const {
   return value;
 }
 
+// The rule's "map": an object, or the name of one of the preset's.
+Json Rules::MapOf(const Json& rule) const {
+  Json map = rule.Find("map");
+  if (!map || !map.is(JsonKind::String)) return map;
+  auto it = maps_.find(map.AsString());
+  LLMC_CHECK(it != maps_.end(), fmt::format("a rule's map is called {}", map.AsString()));
+  return it->second;
+}
+
 FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
   if (!rule.is(JsonKind::Object)) return ValueOf(rule);
   if (Json v = rule.Find("value")) return ValueOf(v);
@@ -89,7 +98,7 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
   if (Json var = rule.Find("var")) {
     auto it = known_.find(var.AsString());
     LLMC_CHECK(it != known_.end(), fmt::format("a rule reads {}, which stands in front of it", var.AsString()));
-    Json map = rule.Find("map");
+    Json map = MapOf(rule);
     return map ? Translate(it->first, map, it->second) : it->second;
   }
   if (Json expression = rule.Find("compute")) return Computed(name, expression);
@@ -119,7 +128,7 @@ void Rules::RefuseBoth(std::string_view tensor, const Json& rule) const {
     std::string key = KeyOf(item);
     auto v = config_->Find(key);
     if (!v || v->container || v->null) continue;
-    Json map = rule.Find("map");
+    Json map = MapOf(rule);
     const Json beside = rule.Find("beside");
     const std::string text = TextOf(map ? Translate(key, map, v->value) : v->value);
     bool agrees = false;
@@ -174,7 +183,7 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
       Fail(DiagKind::BadValue, value.place, fmt::format("{} must be a plain value, is {}", key, value.shown));
     }
     RefuseAnother(keys, key, value);
-    if (Json map = rule.Find("map")) return Translate(key, map, value);
+    if (Json map = MapOf(rule)) return Translate(key, map, value);
     value.shown = fmt::format("{} (key {})", value.shown, key);
     return value;
   }

@@ -16,7 +16,9 @@ namespace llmc {
 // Evaluates rules against one config. Copies share the set of keys that rules have named.
 class Rules {
  public:
-  Rules(const ConfigSource& config, std::string arch) : config_(&config), arch_(std::move(arch)) {}
+  // maps: those that rules may name.
+  Rules(const ConfigSource& config, std::string arch, std::map<std::string, Json, std::less<>> maps = {})
+      : config_(&config), arch_(std::move(arch)), maps_(std::move(maps)) {}
 
   const ConfigSource& config() const { return *config_; }
   std::string KeyOf(const Json& key) const;
@@ -29,6 +31,7 @@ class Rules {
   void Remember(const std::string& name, FieldValue value) { known_[name] = std::move(value); }
 
  private:
+  Json MapOf(const Json& rule) const;
   FieldValue Raw(const std::string& name, const Json& rule) const;
   FieldValue RowsOf(const std::string& name, const std::string& tensor) const;
   FieldValue FromKeys(const std::string& name, const Json& rule) const;
@@ -39,6 +42,7 @@ class Rules {
 
   const ConfigSource* config_;
   std::string arch_;
+  std::map<std::string, Json, std::less<>> maps_;
   std::map<std::string, FieldValue, std::less<>> known_;
 };
 

@@ -104,7 +104,7 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
 }
 
 int64_t GroupsOf(const Description& d, const Block& block, const TensorRule& rule) {
-  if (rule.groups.empty()) return 1;
+  if (rule.groups.empty()) return rule.group_count;
   auto v = GetField(d, block, rule.groups);
   return v && v->kind == FieldValue::Kind::Int ? v->integer : 0;
 }
@@ -113,6 +113,7 @@ int64_t GroupsOf(const Description& d, const Block& block, const TensorRule& rul
 std::string FaultOf(const Description& d, const Block& block, const WeightRow& row, const TensorRule& rule,
                     const std::vector<WeightRow>& rows) {
   int64_t groups = GroupsOf(d, block, rule);
+  if (groups < 1 && rule.groups.empty()) return fmt::format("\"groups\": {} is no number of groups", groups);
   if (groups < 1) return fmt::format("\"groups\": there is no size {}", rule.groups);
   bool mine = false;
   for (const std::string& base : rule.parts) {

@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import tempfile
 
-OPTIONAL = ["canonicalize", "fuse-qkv", "fuse-gate-up", "fuse-add-rms-norm", "hoist-rope-tables"]
 
 
 def run(command):
@@ -79,11 +78,13 @@ def main():
         print(f"| peak resident after 32 tokens | {statistics.median(r['peak_rss_bytes'] for r in runs) / 2**20:.1f} MiB; the plan file has {weights:.1f} MiB |\n")
 
         plans = {"(all passes)": plan}
-        for name in OPTIONAL:
+        listed = json.loads(run([compiler, "opt", "--list-passes", "--json"])[0])["passes"]
+        optional = [row["pass"] for row in listed if row["need"] == "optional"]
+        for name in optional:
             plans[f"without {name}"] = folder / f"{name}.plan"
             run([compiler, "compile", options.model, "-o", plans[f"without {name}"], "--no-selftest", "--disable-pass", name])
         plans["without any of them"] = folder / "none.plan"
-        run([compiler, "compile", options.model, "-o", plans["without any of them"], "--no-selftest", *(f for n in OPTIONAL for f in ("--disable-pass", n))])
+        run([compiler, "compile", options.model, "-o", plans["without any of them"], "--no-selftest", *(f for n in optional for f in ("--disable-pass", n))])
         print("| passes | decode | prefill of 512 |\n|---|---|---|")
         keys = ("decode_tokens_per_second", "prefill_tokens_per_second")
         for name, path in plans.items():

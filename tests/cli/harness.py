@@ -1,5 +1,6 @@
 """What the command-line tests share: the programs under test, a scratch folder for each test, and how a run is judged."""
 import array
+import json
 import os
 import pathlib
 import shutil
@@ -21,6 +22,12 @@ def run(*arguments, **options):
     if "input" not in options:  # where no prompt is given a pipe would be read
         options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([str(a) for a in arguments], capture_output=True, text=True, errors="replace", timeout=300, **options)
+
+
+def optional_passes():
+    """The passes that may be left out, in order."""
+    table = json.loads(run(LLMC, "opt", "--list-passes", "--json").stdout)["passes"]
+    return [row["pass"] for row in table if row["need"] == "optional"]
 
 
 def npy(path):

@@ -7,10 +7,9 @@ import shutil
 import tempfile
 import unittest
 
-from harness import GGUF, GOLDEN, LLMC, LLMC_RUN, ONEDNN, TINY, CliTest, nmse, npy
+from harness import GGUF, GOLDEN, LLMC, LLMC_RUN, ONEDNN, TINY, CliTest, nmse, npy, optional_passes
 
 TOKENS = "3,1,4,15,9,2,6,5,35,8,9,7,9,3,2,3,8,4,6,2,6,4,3,3,8,3,2,7,9,5,0,2,8,8,4,1,9"
-OPTIONAL = ["canonicalize", "fuse-qkv", "fuse-gate-up", "fuse-add-rms-norm", "hoist-rope-tables"]
 Q4 = GGUF / "llama-q4_1" / "model.gguf"  # block weights and int8 activations: onednn's products are exact
 F16 = GOLDEN / "llama-gqa2"  # float weights: another order of sums
 CACHE = {}  # plans that several tests read
@@ -99,7 +98,7 @@ class Numbers(OnednnTest):
 
     def test_without_optional_passes(self):
         expected, floats = self.logits(self.plan("llvm", Q4)), self.rows(self.plan("llvm", F16))
-        for disabled in [*([p] for p in OPTIONAL), OPTIONAL]:
+        for disabled in [*([p] for p in optional_passes()), optional_passes()]:
             flags = [f for p in disabled for f in ("--disable-pass", p)]
             with self.subTest(disabled=disabled):
                 self.assertEqual(self.logits(self.compile(Q4, "q.plan", "--backend", "onednn", *flags)), expected)

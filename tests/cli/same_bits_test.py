@@ -1,10 +1,9 @@
 """One model, one set of bits: llmc-run, `llmc run` and the interpreter agree to the byte, whatever the threads, the chunks and the optional passes."""
 import unittest
 
-from harness import GOLDEN, LLMC, LLMC_RUN, CliTest
+from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, optional_passes
 
 TOKENS = "3,1,4,15,9,2,6,5,35,8,9,7,9,3,2,3,8,4,6,2,6,4,3,3,8,3,2,7,9,5,0,2,8,8,4,1,9"
-OPTIONAL = ["canonicalize", "fuse-qkv", "fuse-gate-up", "fuse-add-rms-norm", "hoist-rope-tables"]
 MODELS = ["llama-gqa2", "mistral-window8", "qwen2-bias", "qwen3-norm"]
 
 
@@ -60,7 +59,7 @@ class SameBits(CliTest):
     def test_optional_passes(self):
         for model in ("qwen2-bias",):
             expected = self.logits(LLMC, "run", GOLDEN / model, "--quantize", "q8_0")
-            for disabled in [*([p] for p in OPTIONAL), OPTIONAL]:
+            for disabled in [*([p] for p in optional_passes()), optional_passes()]:
                 with self.subTest(model=model, disabled=disabled):
                     flags = [f for p in disabled for f in ("--disable-pass", p)]
                     self.assertEqual(self.logits(LLMC, "run", GOLDEN / model, "--quantize", "q8_0", *flags), expected)

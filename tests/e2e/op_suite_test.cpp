@@ -6,9 +6,11 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include <gtest/gtest.h>
 
+#include "ir/op.h"
 #include "tests/e2e/op_cases.h"
 #include "tests/support/from_memory.h"
 #include "tests/support/nmse.h"
@@ -72,6 +74,24 @@ TEST_P(OpSuite, AgreesWithTheInterpreter) {
       }
     }
   }
+}
+
+// An op without a case would be compiled by nothing here.
+TEST(OpCases, HaveEveryOp) {
+  std::set<OpKind> seen;
+  const auto look = [&seen](const Module& module) {
+    for (const Func& func : module.funcs)
+      for (const Op& op : func.ops) seen.insert(op.kind);
+  };
+  for (const OpCase& c : OpCases()) {
+    Module module = ImportOp(c);
+    look(module);
+    RunPipeline(module, ContextFor("llvm"));
+    look(module);
+  }
+#define OP(name, text) EXPECT_TRUE(seen.contains(OpKind::name)) << text << " is in no case of op_cases.cpp";
+#include "ir/ops.def"
+#undef OP
 }
 
 INSTANTIATE_TEST_SUITE_P(, OpSuite,

@@ -1,6 +1,7 @@
 // llmc's own form of a description: it reads back what it prints, names nearest keys, and refuses what cannot be.
 #include "frontend/description.h"
 
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -109,8 +110,8 @@ TEST(Description, EveryFieldRoundTrips) {
   EXPECT_EQ(d.tensors.at("final_norm").add, 1.0);
 }
 
-// The page about descriptions names every field and every choice.
-TEST(Description, ReadmeHasEveryField) {
+// The page about descriptions names every field, every choice and every weight.
+TEST(Description, ReadmeHasEveryFieldAndWeight) {
   std::string page = test::ReadBytes(std::string(LLMC_SOURCE_DIR) + "/frontend/README.md");
   auto has = [&](std::string_view name) {
     EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name;
@@ -127,7 +128,18 @@ TEST(Description, ReadmeHasEveryField) {
   fields(d.model.Fields());
   fields(d.ends.Fields());
   Block block;
+  const size_t list = page.find("Weights of a graph:");
+  const std::string weights = page.substr(list, page.find("\n\n", list) - list);
   auto groups = [&] {
+    WeightRows rows;
+    block.mixer->AddWeights(block, d.model, rows);
+    block.position->AddModelWeights(rows);
+    block.ffn->AddWeights(block, d.model, rows);
+    for (const WeightRow& row : rows.all()) {
+      const bool of_norm = row.part == WeightPart::Norm && row.kind == WeightKind::Bias;  // said once, of all
+      const std::regex word("[` ]" + row.base + "[` \n]");
+      EXPECT_TRUE(of_norm || std::regex_search(weights, word)) << row.base;
+    }
     for (const FieldGroup& group : GroupsOf(block)) {
       has(group.key);
       if (!group.kind.empty()) has(group.kind);
@@ -189,9 +201,20 @@ TEST(WeightList, FusedTensors) {
   EXPECT_EQ(uses[4].cut->every, 16);
   EXPECT_EQ(uses[4].cut->times, 2);
 
+  // Of four groups by a number: four rows of queries, two of keys, two of values in each.
+  d = read(fused + R"(, "groups": 4})");
+  uses = WeightsOf(d);
+  EXPECT_EQ(uses[4].cut->begin, 4);
+  EXPECT_EQ(uses[4].cut->count, 2);
+  EXPECT_EQ(uses[4].cut->every, 8);
+  EXPECT_EQ(uses[4].cut->times, 4);
+  EXPECT_EQ(PrintDescription(Read(PrintDescription(d))), PrintDescription(d));
+
   for (const char* bad : {R"({"from": "x", "parts": ["wq", "wz"]})", R"({"from": "x", "parts": ["wk", "wv"]})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv", "w_down"]})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "attention.bias"})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": 0})",
+                          R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": 3})",
                           R"({"from": "x", "parts": ["wq", "wk", "wv"], "groups": "ffn.d_ff"})"}) {
     Description wrong = read(bad);
     ErrorOf(DiagKind::BadValue, [&] { CheckTensorNames(wrong, "d.json"); });

@@ -207,7 +207,8 @@ TEST(Preset, Architectures) {
   std::string message = ErrorFor(DiagKind::UnknownArchitecture, TinyConfig("mamba"));
   EXPECT_NE(message.find("\"mamba\""), std::string::npos) << message;
   for (const std::string& name : PresetNames()) {
-    if (name == "gpt_oss") continue;  // GGUF files alone
+    const std::string path = std::string(LLMC_SOURCE_DIR) + "/frontend/arch/" + name + ".json";
+    if (!ParseJson(test::ReadBytes(path), path).Find("hf")) continue;  // GGUF files alone
     EXPECT_NE(message.find(name), std::string::npos) << message;
   }
   ErrorFor(DiagKind::UnknownArchitecture,
@@ -224,6 +225,34 @@ TEST(Preset, Architectures) {
            TinyConfig("qwen3_moe", mixture + "\"layer_types\": [\"full_attention\", \"sliding_attention\"], "));
   ErrorFor(DiagKind::Unsupported, TinyConfig("qwen2_moe", mixture + "\"use_sliding_window\": true, "));
   ErrorFor(DiagKind::Unsupported, TinyConfig("olmoe", "\"clip_qkv\": 8.0, "));
+}
+
+// Families whose sizes have other keys, or class defaults, and what of them is refused by name.
+TEST(Preset, SizesByOtherNames) {
+  const auto config = [](const std::string& type, const std::string& keys) {
+    return "{" + keys + "\"model_type\": \"" + type + "\", \"vocab_size\": 40}";
+  };
+  const Description opt = Describe(config("opt", "\"word_embed_proj_dim\": null, "));
+  EXPECT_EQ(opt.model.d_model, 768);
+  EXPECT_EQ(opt.ends.position_offset, 2);
+  EXPECT_NE(ErrorFor(DiagKind::Unsupported, config("opt", "\"word_embed_proj_dim\": 512, ")).find("equal to d_model"),
+            std::string::npos);
+  ErrorFor(DiagKind::Unsupported, config("opt", "\"do_layer_norm_before\": false, "));
+  ErrorFor(DiagKind::Unsupported, config("opt", "\"_remove_final_layer_norm\": true, "));
+  EXPECT_EQ(IntOf(Describe(config("gptj", "")), 0, "position.rotary_dim"), 64);
+  ErrorFor(DiagKind::BadValue, config("gptj", "\"rotary_dim\": null, "));
+  ErrorFor(DiagKind::Unsupported, config("gptj", "\"scale_attn_weights\": false, "));
+  Describe(config("codegen", ""));
+  ErrorFor(DiagKind::BadValue, config("codegen", "\"auto_map\": {\"AutoModelForCausalLM\": \"a.B\"}, "));
+  const std::string two = "\"num_layers\": 2, \"attention_layers\": [\"global\", \"local\"], ";
+  const Description neo = Describe(config("gpt_neo", two));
+  EXPECT_EQ(IntOf(neo, 0, "attention.window"), 0);
+  EXPECT_EQ(IntOf(neo, 1, "attention.window"), 256);
+  EXPECT_NE(ErrorFor(DiagKind::BadValue, config("gpt_neo", "\"attention_types\": [[[\"global\"], 24]], "))
+                .find("attention_layers"),
+            std::string::npos);
+  EXPECT_EQ(IntOf(Describe(config("gpt_bigcode", "")), 0, "attention.n_kv_heads"), 1);
+  EXPECT_EQ(IntOf(Describe(config("gpt_bigcode", "\"multi_query\": false, ")), 0, "attention.n_kv_heads"), 12);
 }
 
 TEST(Preset, UnknownKeys) {

@@ -71,7 +71,8 @@ def main():
                 named.setdefault(path, set()).add(kind)
     for path, kinds in sorted(named.items()):
         for kind in sorted(kinds - REWRITES.get(path, set())):
-            faults.append(f"{path} names {kind}, which it neither makes nor rewrites")
+            known = "REWRITES doesn't list that it makes or rewrites it" if path.startswith("passes/") else "it may not (ir/README.md, Adding an op)"
+            faults.append(f"{path} names {kind}: {known}")
     for path, kinds in sorted(REWRITES.items()):
         for kind in sorted(kinds - named.get(path, set())):
             faults.append(f"op_kinds.py lists {kind} for {path}, which doesn't name it")

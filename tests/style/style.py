@@ -1,7 +1,7 @@
 """Rules of the tree that a program can check. Usage: style.py ROOT; prints what is wrong and exits with 1.
 
 No source file over 1,000 lines; a first line that says what the file is for; nothing left open; no compiled code that compares with a preset's name
-(frontend/arch/*.json): code branches on choices, architectures are data; every Markdown link to a file of the tree leads somewhere; nothing at the top
+(frontend/arch/*.json): code branches on choices, architectures are data; every op and every pass has its place on the page of its layer; every Markdown link to a file of the tree leads somewhere; nothing at the top
 level beyond the agreed layout.
 """
 import pathlib
@@ -32,6 +32,24 @@ for path in [root / "README.md", *(p for f in folders for p in (root / f).rglob(
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             if not (path.parent / link).exists():
                 bad.append(f"{path.relative_to(root)}: no such file: {link}")
+# What a table names in its first column: the word in backticks, or all before the bar.
+def first_column(page, heading):
+    text = (root / page).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [name for row in re.findall(r"^\| ([^|]+) \|", text, re.M) for name in re.findall(r"[a-z][a-z0-9_-]+", re.sub(r"\]\([^)]*\)", "", row))]
+
+
+ops = re.findall(r'^OP\(\w+, "(\w+)"\)', (root / "ir/ops.def").read_text(), re.M)
+described = first_column("ir/README.md", "Ops")
+headings = re.findall(r"^### (.+)$", (root / "ir/README.md").read_text(), re.M)
+for op in ops:
+    if op not in described:
+        bad.append(f"ir/README.md: the table of ops has no row of {op}")
+    if not any(op in heading.split(", ") for heading in headings):
+        bad.append(f"ir/README.md: no section has the constraints of {op}")
+passes = re.findall(r'^PASS\(\w+, "([\w-]+)"', (root / "passes/passes.def").read_text(), re.M)
+listed = [name for name in first_column("passes/README.md", "The pipeline, in order") if name != "pass"]
+if listed != passes:
+    bad.append(f"passes/README.md: the pipeline's table has {' '.join(listed)}; passes.def has {' '.join(passes)}")
 top = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "build", *folders}
 bad += [f"{path.name}: not part of the top level" for path in root.iterdir() if path.name not in top and not path.name.startswith(".")]
 tests_of = {

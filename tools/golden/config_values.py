@@ -100,6 +100,8 @@ def facts(config):
         window = getattr(made, "sliding_window", None)
         if kinds:
             window = window if kind == "sliding_attention" else None
+        if hasattr(made, "attention_layers"):  # GPT-Neo
+            window = made.window_size if made.attention_layers[i] == "local" else None
         windows.append(window or 0)
         thetas.append(number((per_type.get(kind) if per_type else rope or {}).get("rope_theta")))
     out["attention.window"] = windows

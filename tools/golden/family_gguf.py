@@ -22,6 +22,11 @@ def rope(cfg):
     return out
 
 
+def kv_heads(arch, cfg):
+    """Heads of keys and values."""
+    return 1 if arch in ("falcon", "starcoder") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
+
+
 def keys(writer, arch, cfg):
     """Metadata."""
     heads = get(cfg, "num_attention_heads", "n_head")
@@ -31,14 +36,14 @@ def keys(writer, arch, cfg):
     writer.add_embedding_length(width)
     writer.add_feed_forward_length(get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width))
     writer.add_head_count(heads)
-    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    kv = kv_heads(arch, cfg)
     if arch not in ("gpt2", "gptneox"):
         writer.add_head_count_kv(kv)
     d_head = get(cfg, "head_dim", default=width // heads)
     if cfg.get("head_dim"):
         writer.add_key_length(d_head)
         writer.add_value_length(d_head)
-    if arch in ("gpt2", "gptneox", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
+    if arch in ("gpt2", "gptneox", "starcoder", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
         writer.add_layer_norm_eps(get(cfg, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5))
     else:
         writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", default=1e-6))
@@ -111,7 +116,7 @@ def interleaved(rows, heads):
 def changed(arch, name, value, cfg, variant):
     """The values of a tensor as the format has them."""
     heads = get(cfg, "num_attention_heads", "n_head")
-    kv = 1 if arch == "falcon" else get(cfg, "num_key_value_heads", default=heads)
+    kv = kv_heads(arch, cfg)
     if variant.gain_offset and value.ndim == 1 and "norm" in name and name.endswith(".weight"):
         return value + np.float32(variant.gain_offset)
     if arch in PERMUTED and ("q_proj" in name or "k_proj" in name):
