@@ -15,7 +15,7 @@ constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 class Request {
  public:
   Request(TemplateRun& run, std::string_view text, std::string_view where) : run_(run), where_(where) {
-    const Value parsed = ParseJsonValue(run, text, where);
+    const TemplateValue parsed = ParseJsonValue(run, text, where);
     if (parsed.Is(ValueKind::Dict)) {
       dict_ = &parsed.As<DictObject>();
     } else {
@@ -27,30 +27,30 @@ class Request {
   [[noreturn]] void Fail(const std::string& rule) const { throw TemplateError(std::string(where_) + ": " + rule); }
 
   // Null or absent: nothing.
-  const Value* Find(std::string_view key) const {
-    const Value* value = dict_->Find(key);
+  const TemplateValue* Find(std::string_view key) const {
+    const TemplateValue* value = dict_->Find(key);
     return value == nullptr || value->Is(ValueKind::None) ? nullptr : value;
   }
   bool Flag(std::string_view key, bool absent) const {
-    const Value* value = Find(key);
+    const TemplateValue* value = Find(key);
     return value == nullptr ? absent : Truth(*value);
   }
 
   // Messages without keys that are null.
-  Value Messages() const {
-    const Value* messages = Find("messages");
+  TemplateValue Messages() const {
+    const TemplateValue* messages = Find("messages");
     if (messages == nullptr || !messages->Is(ValueKind::List))
       Fail("wants an array of messages, or an object with an array `messages`");
     if (messages->items().empty()) Fail("an empty conversation: at least one message is needed");
-    std::vector<Value> kept;
-    for (const Value& message : messages->items()) {
+    std::vector<TemplateValue> kept;
+    for (const TemplateValue& message : messages->items()) {
       if (!message.Is(ValueKind::Dict))
         Fail("message " + std::to_string(kept.size()) + " is no object but " + TypeName(message));
       DictObject* copy = run_.NewDict();
       for (const auto& [key, value] : message.As<DictObject>().items) {
         if (!value.Is(ValueKind::None)) copy->Set(key, value);
       }
-      kept.push_back(Value::Of(ValueKind::Dict, copy));
+      kept.push_back(TemplateValue::Of(ValueKind::Dict, copy));
     }
     return run_.List(std::move(kept));
   }
@@ -62,7 +62,7 @@ class Request {
 };
 
 // A copy with every text marked; keys stay.
-Value Marked(TemplateRun& run, const Value& value, const std::vector<std::string>& tokens) {
+TemplateValue Marked(TemplateRun& run, const TemplateValue& value, const std::vector<std::string>& tokens) {
   const TemplateRun::Deeper deeper(run);
   switch (value.kind) {
     case ValueKind::Str: {
@@ -84,47 +84,47 @@ Value Marked(TemplateRun& run, const Value& value, const std::vector<std::string
       return run.Str(std::move(out));
     }
     case ValueKind::List: {
-      std::vector<Value> items;
-      for (const Value& item : value.items()) items.push_back(Marked(run, item, tokens));
+      std::vector<TemplateValue> items;
+      for (const TemplateValue& item : value.items()) items.push_back(Marked(run, item, tokens));
       return run.List(std::move(items));
     }
     case ValueKind::Dict: {
       DictObject* dict = run.NewDict();
       for (const auto& [key, item] : value.As<DictObject>().items) dict->Set(key, Marked(run, item, tokens));
-      return Value::Of(ValueKind::Dict, dict);
+      return TemplateValue::Of(ValueKind::Dict, dict);
     }
     default: return value;
   }
 }
 
 // `reasoning_content` from its older names, and `thinking` for templates that read that.
-Value WithReasoning(TemplateRun& run, const Value& messages) {
-  std::vector<Value> result;
-  for (const Value& message : messages.items()) {
+TemplateValue WithReasoning(TemplateRun& run, const TemplateValue& messages) {
+  std::vector<TemplateValue> result;
+  for (const TemplateValue& message : messages.items()) {
     const DictObject& given = message.As<DictObject>();
-    const Value* reasoning = nullptr;
+    const TemplateValue* reasoning = nullptr;
     for (const char* key : kReasoning) reasoning = reasoning != nullptr ? reasoning : given.Find(key);
     DictObject* dict = run.NewDict();
     if (reasoning != nullptr) dict->Set(run.Str("thinking"), *reasoning);
     for (const auto& [key, value] : given.items) dict->Set(key, value);
     if (reasoning != nullptr) dict->Set(run.Str("reasoning_content"), *reasoning);
-    result.push_back(Value::Of(ValueKind::Dict, dict));
+    result.push_back(TemplateValue::Of(ValueKind::Dict, dict));
   }
   return run.List(std::move(result));
 }
 
 // Puts a tag behind the text that is to be continued; returns that text.
-std::string TagFinalMessage(TemplateRun& run, const Request& request, const Value& messages, const std::string& field,
-                            const TemplateProgram& program) {
+std::string TagFinalMessage(TemplateRun& run, const Request& request, const TemplateValue& messages,
+                            const std::string& field, const TemplateProgram& program) {
   DictObject& last = messages.items().back().As<DictObject>();
-  const Value* content = last.Find(field);
+  const TemplateValue* content = last.Find(field);
   if (content == nullptr)
     request.Fail("continue_final_message is set but the final message has no \"" + field + "\" to continue!");
   std::vector<std::string> fields{field};
   if (std::find(std::begin(kReasoning), std::end(kReasoning), field) != std::end(kReasoning)) {
     fields.clear();
     for (const char* key : kReasoning) {
-      const Value* copy = last.Find(key);
+      const TemplateValue* copy = last.Find(key);
       if (copy != nullptr && Equal(run, *copy, *content)) fields.emplace_back(key);
     }
   }
@@ -137,8 +137,8 @@ std::string TagFinalMessage(TemplateRun& run, const Request& request, const Valu
                  "\" but this is not an accepted field in the chat_template");
   if (content->Is(ValueKind::List)) {
     for (size_t i = content->items().size(); i-- > 0;) {
-      const Value& block = content->items()[i];
-      const Value* text = block.Is(ValueKind::Dict) ? block.As<DictObject>().Find("text") : nullptr;
+      const TemplateValue& block = content->items()[i];
+      const TemplateValue* text = block.Is(ValueKind::Dict) ? block.As<DictObject>().Find("text") : nullptr;
       if (text == nullptr || !text->Is(ValueKind::Str)) continue;
       const std::string found = text->str();
       block.As<DictObject>().Set(run.Str("text"), run.Str(found + std::string(kTag)));
@@ -173,12 +173,12 @@ const TemplateProgram& ChatTemplates::Choose(const DictObject& request, Template
     return found == section_.templates.end() ? nullptr : &*found;
   };
   const auto given = [&](std::string_view key) {
-    const Value* value = request.Find(key);
+    const TemplateValue* value = request.Find(key);
     return value == nullptr || value->Is(ValueKind::None) ? nullptr : value;
   };
   std::string names;
   for (const TemplateProgram& program : section_.templates) names += (names.empty() ? "" : ", ") + program.name;
-  if (const Value* wanted = given("chat_template")) {
+  if (const TemplateValue* wanted = given("chat_template")) {
     const TemplateProgram* named = wanted->Is(ValueKind::Str) ? find(wanted->str()) : nullptr;
     if (named == nullptr)
       throw TemplateError("no chat template is called " + Repr(run, *wanted) + ": the model has " + names);
@@ -197,12 +197,12 @@ std::string ChatTemplates::Render(std::string_view text, std::string_view where,
   TemplateRun run(program, section_.tables, options.limits);
   run.now = options.now;
   Request request(run, text, where);
-  Value messages = request.Messages();
-  const Value* continued = request.Find("continue_final_message");
+  TemplateValue messages = request.Messages();
+  const TemplateValue* continued = request.Find("continue_final_message");
   const bool continues = continued != nullptr && Truth(*continued);
   if (continues && request.Flag("add_generation_prompt", false))
     request.Fail("continue_final_message and add_generation_prompt are not compatible");
-  const auto mark = [&](const Value& value) {
+  const auto mark = [&](const TemplateValue& value) {
     return options.control_tokens.empty() ? value : Marked(run, value, options.control_tokens);
   };
   messages = WithReasoning(run, mark(messages));
@@ -220,17 +220,17 @@ std::string ChatTemplates::Render(std::string_view text, std::string_view where,
     run.SetVariable(name, mark(value));
   }
   for (const char* name : {"tools", "documents"}) {
-    const Value* list = request.Find(name);
+    const TemplateValue* list = request.Find(name);
     if (list != nullptr) {
       const bool objects =
-          list->Is(ValueKind::List) &&
-          std::all_of(list->items().begin(), list->items().end(), [](const Value& v) { return v.Is(ValueKind::Dict); });
+          list->Is(ValueKind::List) && std::all_of(list->items().begin(), list->items().end(),
+                                                   [](const TemplateValue& v) { return v.Is(ValueKind::Dict); });
       if (!objects) request.Fail(std::string("`") + name + "` must be an array of objects");
     }
-    run.SetVariable(name, list == nullptr ? Value::None() : mark(*list));
+    run.SetVariable(name, list == nullptr ? TemplateValue::None() : mark(*list));
   }
   run.SetVariable("messages", messages);
-  run.SetVariable("add_generation_prompt", Value::Bool(request.Flag("add_generation_prompt", !continues)));
+  run.SetVariable("add_generation_prompt", TemplateValue::Bool(request.Flag("add_generation_prompt", !continues)));
   std::string rendered = run.Render();
   return continues ? CutAtTag(request, std::move(rendered), final_text) : rendered;
 }
@@ -240,7 +240,7 @@ std::vector<std::string> ReadMessages(std::string_view text, std::string_view wh
   const TextTables tables;
   TemplateRun run(none, tables, {});
   std::vector<std::string> messages;
-  for (const Value& message : Request(run, text, where).Messages().items())
+  for (const TemplateValue& message : Request(run, text, where).Messages().items())
     messages.push_back(ToJson(run, message, {}));
   return messages;
 }

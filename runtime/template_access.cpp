@@ -8,7 +8,7 @@ namespace llmc {
 namespace {
 
 // object_type_repr of jinja2.
-std::string Described(const Value& object) {
+std::string Described(const TemplateValue& object) {
   if (object.Is(ValueKind::None)) return "None";
   if (object.markup()) return "markupsafe.Markup object";
   return std::string(TypeName(object)) + " object";
@@ -19,7 +19,7 @@ bool In(std::string_view name, std::initializer_list<std::string_view> names) {
 }
 
 // Methods that change a list or dict, which the sandbox refuses.
-bool Changes(const Value& object, std::string_view name) {
+bool Changes(const TemplateValue& object, std::string_view name) {
   if (object.Is(ValueKind::List))
     return In(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
   return object.Is(ValueKind::Dict) && In(name, {"clear", "pop", "popitem", "setdefault", "update"});
@@ -41,88 +41,88 @@ bool IsInternal(std::string_view name) {
                    "__subclasshook__"});
 }
 
-Value Texts(TemplateRun& run, const std::vector<std::string>& texts) {
-  std::vector<Value> items;
+TemplateValue Texts(TemplateRun& run, const std::vector<std::string>& texts) {
+  std::vector<TemplateValue> items;
   for (const std::string& text : texts) items.push_back(run.Str(text));
   return run.Tuple(std::move(items));
 }
 
-Value LoopAttribute(TemplateRun& run, LoopObject& loop, std::string_view name) {
-  if (name == "index0") return Value::Int(loop.index0);
-  if (name == "index") return Value::Int(loop.index0 + 1);
-  if (name == "first") return Value::Bool(loop.index0 == 0);
-  if (name == "last") return Value::Bool(run.LoopPeek(loop).Is(ValueKind::Missing));
-  if (name == "length") return Value::Int(run.LoopLength(loop));
-  if (name == "revindex0") return Value::Int(run.LoopLength(loop) - loop.index0 - 1);
-  if (name == "revindex") return Value::Int(run.LoopLength(loop) - loop.index0);
-  if (name == "depth0") return Value::Int(loop.depth0);
-  if (name == "depth") return Value::Int(loop.depth0 + 1);
+TemplateValue LoopAttribute(TemplateRun& run, LoopObject& loop, std::string_view name) {
+  if (name == "index0") return TemplateValue::Int(loop.index0);
+  if (name == "index") return TemplateValue::Int(loop.index0 + 1);
+  if (name == "first") return TemplateValue::Bool(loop.index0 == 0);
+  if (name == "last") return TemplateValue::Bool(run.LoopPeek(loop).Is(ValueKind::Missing));
+  if (name == "length") return TemplateValue::Int(run.LoopLength(loop));
+  if (name == "revindex0") return TemplateValue::Int(run.LoopLength(loop) - loop.index0 - 1);
+  if (name == "revindex") return TemplateValue::Int(run.LoopLength(loop) - loop.index0);
+  if (name == "depth0") return TemplateValue::Int(loop.depth0);
+  if (name == "depth") return TemplateValue::Int(loop.depth0 + 1);
   if (name == "previtem") return loop.index0 == 0 ? run.Undefined("there is no previous item") : loop.before;
   if (name == "nextitem") {
-    const Value& next = run.LoopPeek(loop);
+    const TemplateValue& next = run.LoopPeek(loop);
     return next.Is(ValueKind::Missing) ? run.Undefined("there is no next item") : next;
   }
   return {};
 }
 
-Value DataAttribute(TemplateRun& run, const Value& object, std::string_view name) {
+TemplateValue DataAttribute(TemplateRun& run, const TemplateValue& object, std::string_view name) {
   switch (object.kind) {
     case ValueKind::Bool:
     case ValueKind::Int:
     case ValueKind::BigInt:
       if (name == "real" || name == "numerator") return Positive(run, object);
-      if (name == "imag") return Value::Int(0);
-      if (name == "denominator") return Value::Int(1);
+      if (name == "imag") return TemplateValue::Int(0);
+      if (name == "denominator") return TemplateValue::Int(1);
       return {};
     case ValueKind::Float:
       if (name == "real") return object;
-      return name == "imag" ? Value::Float(0) : Value();
+      return name == "imag" ? TemplateValue::Float(0) : TemplateValue();
     case ValueKind::Tuple:
       if (!object.As<ListObject>().group) return {};
       if (name == "grouper") return object.items()[0];
-      return name == "list" ? object.items()[1] : Value();
+      return name == "list" ? object.items()[1] : TemplateValue();
     case ValueKind::Range: {
       const RangeObject& range = object.As<RangeObject>();
-      if (name == "start") return Value::Int(range.start);
-      if (name == "stop") return Value::Int(range.stop);
-      return name == "step" ? Value::Int(range.step) : Value();
+      if (name == "start") return TemplateValue::Int(range.start);
+      if (name == "stop") return TemplateValue::Int(range.stop);
+      return name == "step" ? TemplateValue::Int(range.step) : TemplateValue();
     }
     case ValueKind::Namespace: {
-      const Value* found = object.As<NamespaceObject>().attributes.Find(name);
-      return found == nullptr ? Value() : *found;
+      const TemplateValue* found = object.As<NamespaceObject>().attributes.Find(name);
+      return found == nullptr ? TemplateValue() : *found;
     }
     case ValueKind::Macro: {
       const TemplateFunction& function = *object.As<MacroObject>().function;
-      if (name == "name") return function.name.empty() ? Value::None() : run.Str(function.name);
+      if (name == "name") return function.name.empty() ? TemplateValue::None() : run.Str(function.name);
       if (name == "arguments") return Texts(run, function.parameters);
-      if (name == "catch_kwargs") return Value::Bool(function.kwargs);
-      if (name == "catch_varargs") return Value::Bool(function.varargs);
-      if (name == "caller") return Value::Bool(function.caller);
+      if (name == "catch_kwargs") return TemplateValue::Bool(function.kwargs);
+      if (name == "catch_varargs") return TemplateValue::Bool(function.varargs);
+      if (name == "caller") return TemplateValue::Bool(function.caller);
       if (name == "explicit_caller")
-        return Value::Bool(std::find(function.parameters.begin(), function.parameters.end(), "caller") !=
-                           function.parameters.end());
+        return TemplateValue::Bool(std::find(function.parameters.begin(), function.parameters.end(), "caller") !=
+                                   function.parameters.end());
       return {};
     }
     case ValueKind::Loop: return LoopAttribute(run, object.As<LoopObject>(), name);
     case ValueKind::Cycler: {
       const CyclerObject& cycler = object.As<CyclerObject>();
-      if (name == "pos") return Value::Int(static_cast<int64_t>(cycler.position));
+      if (name == "pos") return TemplateValue::Int(static_cast<int64_t>(cycler.position));
       if (name == "items") return run.Tuple(cycler.items);
-      return name == "current" ? cycler.items[cycler.position] : Value();
+      return name == "current" ? cycler.items[cycler.position] : TemplateValue();
     }
     case ValueKind::Joiner:
       if (name == "sep") return object.As<JoinerObject>().separator;
-      return name == "used" ? Value::Bool(object.As<JoinerObject>().used) : Value();
+      return name == "used" ? TemplateValue::Bool(object.As<JoinerObject>().used) : TemplateValue();
     default: return {};
   }
 }
 
 // The item alone; Missing: TypeError or LookupError in Python.
-Value FindItem(TemplateRun& run, const Value& object, const Value& key) {
+TemplateValue FindItem(TemplateRun& run, const TemplateValue& object, const TemplateValue& key) {
   if (object.Is(ValueKind::Undefined)) run.FailUndefined(object);
   if (object.Is(ValueKind::Dict)) {
-    const Value* found = Hashable(key) ? object.As<DictObject>().Find(key) : nullptr;
-    return found == nullptr ? Value() : *found;
+    const TemplateValue* found = Hashable(key) ? object.As<DictObject>().Find(key) : nullptr;
+    return found == nullptr ? TemplateValue() : *found;
   }
   if (!key.Is(ValueKind::Int) && !key.Is(ValueKind::Bool)) return {};
   const bool indexed = object.Is(ValueKind::Str) || object.IsSequence() || object.Is(ValueKind::Range);
@@ -133,21 +133,21 @@ Value FindItem(TemplateRun& run, const Value& object, const Value& key) {
   if (index < 0 || index >= size) return {};
   if (object.Is(ValueKind::Range)) {
     const RangeObject& range = object.As<RangeObject>();
-    return Value::Int(range.start + range.step * index);
+    return TemplateValue::Int(range.start + range.step * index);
   }
   if (object.IsSequence()) return object.items()[static_cast<size_t>(index)];
   if (static_cast<size_t>(size) != object.str().size()) run.Step(object.str().size() / 64);
   return run.Str(SlicePoints(object.str(), index, 1, 1, size), object.markup());
 }
 
-Value NoSuch(TemplateRun& run, const Value& object, const Value& key) {
+TemplateValue NoSuch(TemplateRun& run, const TemplateValue& object, const TemplateValue& key) {
   if (!key.Is(ValueKind::Str)) return run.Undefined(Described(object) + " has no element " + Repr(run, key));
   return run.Undefined(Repr(run, run.Str(Described(object))) + " has no attribute " + Repr(run, run.Str(key.str())));
 }
 
 }  // namespace
 
-Value FindAttribute(TemplateRun& run, const Value& object, const std::string& name) {
+TemplateValue FindAttribute(TemplateRun& run, const TemplateValue& object, const std::string& name) {
   if (object.Is(ValueKind::Undefined)) {
     if (name.starts_with("__") && name.ends_with("__")) return {};
     run.FailUndefined(object);
@@ -155,7 +155,7 @@ Value FindAttribute(TemplateRun& run, const Value& object, const std::string& na
   if (Changes(object, name) || (IsInternal(name) && !object.Is(ValueKind::Namespace)))
     return run.Undefined(
         "access to attribute " + Repr(run, run.Str(name)) + " of '" + TypeName(object) + "' object is unsafe.", true);
-  Value data = DataAttribute(run, object, name);
+  TemplateValue data = DataAttribute(run, object, name);
   if (!data.Is(ValueKind::Missing) || object.Is(ValueKind::Namespace)) return data;
   const char* stored = nullptr;
   const NativeMethod method = FindMethod(object, name, stored);
@@ -164,26 +164,27 @@ Value FindAttribute(TemplateRun& run, const Value& object, const std::string& na
   bound->name = stored;
   bound->self = object;
   bound->method = method;
-  return Value::Of(ValueKind::Method, bound);
+  return TemplateValue::Of(ValueKind::Method, bound);
 }
 
-Value GetAttribute(TemplateRun& run, const Value& object, const std::string& name) {
-  Value found = FindAttribute(run, object, name);
+TemplateValue GetAttribute(TemplateRun& run, const TemplateValue& object, const std::string& name) {
+  TemplateValue found = FindAttribute(run, object, name);
   if (!found.Is(ValueKind::Missing)) return found;
-  const Value key = run.Str(name);
+  const TemplateValue key = run.Str(name);
   found = FindItem(run, object, key);
   return found.Is(ValueKind::Missing) ? NoSuch(run, object, key) : found;
 }
 
-Value GetItem(TemplateRun& run, const Value& object, const Value& key) {
-  Value found = FindItem(run, object, key);
+TemplateValue GetItem(TemplateRun& run, const TemplateValue& object, const TemplateValue& key) {
+  TemplateValue found = FindItem(run, object, key);
   if (!found.Is(ValueKind::Missing)) return found;
   if (key.Is(ValueKind::Str)) found = FindAttribute(run, object, key.str());
   return found.Is(ValueKind::Missing) ? NoSuch(run, object, key) : found;
 }
 
-SliceRange ResolveSlice(TemplateRun& run, int64_t size, const Value& start, const Value& stop, const Value& step) {
-  const auto bound = [&](const Value& value, int64_t absent) {
+SliceRange ResolveSlice(TemplateRun& run, int64_t size, const TemplateValue& start, const TemplateValue& stop,
+                        const TemplateValue& step) {
+  const auto bound = [&](const TemplateValue& value, int64_t absent) {
     if (value.Is(ValueKind::None) || value.Is(ValueKind::Missing)) return absent;
     if (!value.IsInteger()) run.TypeError("slice indices must be integers or None or have an __index__ method");
     return AsIndex(run, value);
@@ -211,7 +212,8 @@ SliceRange ResolveSlice(TemplateRun& run, int64_t size, const Value& start, cons
   return range;
 }
 
-Value SliceOf(TemplateRun& run, const Value& object, const Value& start, const Value& stop, const Value& step) {
+TemplateValue SliceOf(TemplateRun& run, const TemplateValue& object, const TemplateValue& start,
+                      const TemplateValue& stop, const TemplateValue& step) {
   if (object.Is(ValueKind::Undefined)) run.FailUndefined(object);
   if (object.Is(ValueKind::Dict)) run.TypeError("unhashable type: 'slice'");
   const bool sliced = object.Is(ValueKind::Str) || object.IsSequence() || object.Is(ValueKind::Range);
@@ -229,10 +231,10 @@ Value SliceOf(TemplateRun& run, const Value& object, const Value& start, const V
     part->step = from.step * range.step;
     part->length = range.length;
     part->stop = part->start + part->step * range.length;
-    return Value::Of(ValueKind::Range, part);
+    return TemplateValue::Of(ValueKind::Range, part);
   }
   run.Step(static_cast<uint64_t>(range.length));
-  std::vector<Value> items;
+  std::vector<TemplateValue> items;
   for (int64_t i = 0; i < range.length; ++i)
     items.push_back(object.items()[static_cast<size_t>(range.start + i * range.step)]);
   return object.Is(ValueKind::List) ? run.List(std::move(items)) : run.Tuple(std::move(items));

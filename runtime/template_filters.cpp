@@ -15,21 +15,21 @@ namespace {
 
 using V = ValueKind;
 
-bool Given(const Value& value) { return !value.Is(V::Missing) && !value.Is(V::None); }
-const Value& Subject(const Arguments& a) { return a.positional[0]; }
+bool Given(const TemplateValue& value) { return !value.Is(V::Missing) && !value.Is(V::None); }
+const TemplateValue& Subject(const Arguments& a) { return a.positional[0]; }
 
 // The same method of the value's text.
 template <std::string (*map)(const TextTables&, std::string_view)>
-Value Mapped(TemplateRun& run, const Arguments& a) {
+TemplateValue Mapped(TemplateRun& run, const Arguments& a) {
   run.Bind("filter", a, {}, 0, 1);
-  const Value text = SoftText(run, Subject(a));
+  const TemplateValue text = SoftText(run, Subject(a));
   run.Step(text.str().size() / 8);
   return run.Str(map(run.tables(), text.str()), text.markup());
 }
 
-Value Title(TemplateRun& run, const Arguments& a) {
+TemplateValue Title(TemplateRun& run, const Arguments& a) {
   run.Bind("title", a, {}, 0, 1);
-  const Value text = SoftText(run, Subject(a));
+  const TemplateValue text = SoftText(run, Subject(a));
   std::string out, word;
   bool separator = true;
   const auto flush = [&] {
@@ -55,16 +55,16 @@ Value Title(TemplateRun& run, const Arguments& a) {
   return run.Str(std::move(out));
 }
 
-Value Trim(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("trim", a, {"chars"}, 0, 1);
-  const Value text = SoftText(run, Subject(a));
+TemplateValue Trim(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("trim", a, {"chars"}, 0, 1);
+  const TemplateValue text = SoftText(run, Subject(a));
   if (Given(p[0]) && !p[0].Is(V::Str)) run.TypeError("strip arg must be None or str");
   return run.Str(std::string(StripText(text.str(), StripSide::Both, Given(p[0]) ? &p[0].str() : nullptr)),
                  text.markup());
 }
 
-Value Replace(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("replace", a, {"old", "new", "count"}, 2, 1);
+TemplateValue Replace(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("replace", a, {"old", "new", "count"}, 2, 1);
   const std::string text = ToText(run, Subject(a));
   run.Step(text.size() / 16);
   try {
@@ -76,35 +76,35 @@ Value Replace(TemplateRun& run, const Arguments& a) {
   }
 }
 
-Value Center(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("center", a, {"width"}, 0, 1);
-  const Value text = SoftText(run, Subject(a));
+TemplateValue Center(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("center", a, {"width"}, 0, 1);
+  const TemplateValue text = SoftText(run, Subject(a));
   Arguments width;
-  width.positional.push_back(Given(p[0]) ? p[0] : Value::Int(80));
+  width.positional.push_back(Given(p[0]) ? p[0] : TemplateValue::Int(80));
   const char* name = nullptr;
   return FindMethod(text, "center", name)(run, text, width);
 }
 
-Value String(TemplateRun& run, const Arguments& a) {
+TemplateValue String(TemplateRun& run, const Arguments& a) {
   run.Bind("string", a, {}, 0, 1);
   return SoftText(run, Subject(a));
 }
-Value Safe(TemplateRun& run, const Arguments& a) {
+TemplateValue Safe(TemplateRun& run, const Arguments& a) {
   run.Bind("safe", a, {}, 0, 1);
   return run.Str(ToText(run, Subject(a)), true);
 }
-Value Escape(TemplateRun& run, const Arguments& a) {
+TemplateValue Escape(TemplateRun& run, const Arguments& a) {
   run.Bind("escape", a, {}, 0, 1);
   return EscapedOf(run, Subject(a));
 }
-Value ForceEscape(TemplateRun& run, const Arguments& a) {
+TemplateValue ForceEscape(TemplateRun& run, const Arguments& a) {
   run.Bind("forceescape", a, {}, 0, 1);
   return run.Str(EscapeHtml(ToText(run, Subject(a))), true);
 }
 
-Value Indent(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("indent", a, {"width", "first", "blank"}, 0, 1);
-  const Value& s = Subject(a);
+TemplateValue Indent(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("indent", a, {"width", "first", "blank"}, 0, 1);
+  const TemplateValue& s = Subject(a);
   if (s.Is(V::Undefined)) run.FailUndefined(s);
   if (!s.Is(V::Str)) run.TypeError(std::string("unsupported operand type(s) for +=: '") + TypeName(s) + "' and 'str'");
   std::string indention;
@@ -131,11 +131,11 @@ Value Indent(TemplateRun& run, const Arguments& a) {
   return run.Str(std::move(out), s.markup());
 }
 
-Value Truncate(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("truncate", a, {"length", "killwords", "end", "leeway"}, 0, 1);
-  const Value& s = Subject(a);
+TemplateValue Truncate(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("truncate", a, {"length", "killwords", "end", "leeway"}, 0, 1);
+  const TemplateValue& s = Subject(a);
   const int64_t length = p[0].Is(V::Missing) ? 255 : AsIndex(run, p[0]);
-  const Value end = p[2].Is(V::Missing) ? run.Str("...") : p[2];
+  const TemplateValue end = p[2].Is(V::Missing) ? run.Str("...") : p[2];
   const int64_t leeway = Given(p[3]) ? AsIndex(run, p[3]) : 5;
   if (!end.Is(V::Str) || !s.Is(V::Str)) run.TypeError(std::string("truncate() needs text, not ") + TypeName(s));
   const int64_t end_size = TextLength(end);
@@ -152,7 +152,7 @@ Value Truncate(TemplateRun& run, const Arguments& a) {
   return BinaryOf(run, TemplateBinary::Add, run.Str(std::move(cut), s.markup()), end);
 }
 
-Value WordCount(TemplateRun& run, const Arguments& a) {
+TemplateValue WordCount(TemplateRun& run, const Arguments& a) {
   run.Bind("wordcount", a, {}, 0, 1);
   const std::string text = ToText(run, Subject(a));
   int64_t count = 0;
@@ -165,10 +165,10 @@ Value WordCount(TemplateRun& run, const Arguments& a) {
     inside = word;
     at += c.bytes;
   }
-  return Value::Int(count);
+  return TemplateValue::Int(count);
 }
 
-std::string Quoted(TemplateRun& run, const Value& value, bool query) {
+std::string Quoted(TemplateRun& run, const TemplateValue& value, bool query) {
   std::string out;
   char buffer[8];
   for (const char c : ToText(run, value)) {
@@ -179,24 +179,24 @@ std::string Quoted(TemplateRun& run, const Value& value, bool query) {
   }
   return out;
 }
-Value UrlEncode(TemplateRun& run, const Arguments& a) {
+TemplateValue UrlEncode(TemplateRun& run, const Arguments& a) {
   run.Bind("urlencode", a, {}, 0, 1);
-  const Value& value = Subject(a);
+  const TemplateValue& value = Subject(a);
   if (value.Is(V::Str) || !IsIterable(value)) return run.Str(Quoted(run, value, false));
   std::string out;
-  const std::vector<Value> pairs =
+  const std::vector<TemplateValue> pairs =
       value.Is(V::Dict) ? DictItems(run, value.As<DictObject>(), ViewObject::Part::Items) : ListOf(run, value);
-  for (const Value& pair : pairs) {
-    const std::vector<Value> parts = ListOf(run, pair);
+  for (const TemplateValue& pair : pairs) {
+    const std::vector<TemplateValue> parts = ListOf(run, pair);
     if (parts.size() != 2) run.ValueError("too many or not enough values to unpack (expected 2)");
     out += (out.empty() ? "" : "&") + Quoted(run, parts[0], true) + "=" + Quoted(run, parts[1], true);
   }
   return run.Str(std::move(out));
 }
 
-Value XmlAttr(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("xmlattr", a, {"autospace"}, 0, 1);
-  const Value& dict = Subject(a);
+TemplateValue XmlAttr(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("xmlattr", a, {"autospace"}, 0, 1);
+  const TemplateValue& dict = Subject(a);
   if (dict.Is(V::Undefined)) run.FailUndefined(dict);
   if (!dict.Is(V::Dict))
     run.Fail("AttributeError", std::string("'") + TypeName(dict) + "' object has no attribute 'items'");
@@ -212,39 +212,40 @@ Value XmlAttr(TemplateRun& run, const Arguments& a) {
   return run.Str(std::move(out));
 }
 
-Value Format(TemplateRun& run, const Arguments& a) {
+TemplateValue Format(TemplateRun& run, const Arguments& a) {
   if (a.positional.size() > 1 && !a.keywords.empty())
     run.Fail("FilterArgumentError", "can't handle positional and keyword arguments at the same time");
-  const Value text = SoftText(run, Subject(a));
-  Value filled;
+  const TemplateValue text = SoftText(run, Subject(a));
+  TemplateValue filled;
   if (!a.keywords.empty()) {
     DictObject* dict = run.NewDict();
     for (const auto& [name, value] : a.keywords) dict->Set(run.Str(name), value);
-    filled = Value::Of(V::Dict, dict);
+    filled = TemplateValue::Of(V::Dict, dict);
   } else {
     filled = run.Tuple({a.positional.begin() + 1, a.positional.end()});
   }
   return run.Str(FormatPercent(run, text, filled), text.markup());
 }
 
-Value Default(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("default", a, {"default_value", "boolean"}, 0, 1);
-  const Value& value = Subject(a);
+TemplateValue Default(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("default", a, {"default_value", "boolean"}, 0, 1);
+  const TemplateValue& value = Subject(a);
   if (!value.Is(V::Undefined) && !(Truth(p[1]) && !Truth(value))) return value;
   return p[0].Is(V::Missing) ? run.Str("") : p[0];
 }
 
-Value Attr(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("attr", a, {"name"}, 1, 1);
+TemplateValue Attr(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("attr", a, {"name"}, 1, 1);
   if (!p[0].Is(V::Str)) run.TypeError("attribute name must be string");
-  const Value found = FindAttribute(run, Subject(a), p[0].str());
+  const TemplateValue found = FindAttribute(run, Subject(a), p[0].str());
   return found.Is(V::Missing)
              ? run.Undefined(std::string("'") + TypeName(Subject(a)) + " object' has no attribute " + Repr(run, p[0]))
              : found;
 }
 
-Value Json(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("tojson", a, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, 1);
+TemplateValue Json(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p =
+      run.Bind("tojson", a, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, 1);
   JsonStyle style;
   style.ascii = Truth(p[0]);
   style.sort = Truth(p[3]);
@@ -260,7 +261,7 @@ Value Json(TemplateRun& run, const Arguments& a) {
     style.item = ",";
   }
   if (Given(p[2])) {
-    const std::vector<Value> both = ListOf(run, p[2]);
+    const std::vector<TemplateValue> both = ListOf(run, p[2]);
     if (both.size() != 2 || !both[0].Is(V::Str) || !both[1].Is(V::Str)) run.ValueError("separators must be two texts");
     style.item = both[0].str();
     style.key = both[1].str();
@@ -268,7 +269,9 @@ Value Json(TemplateRun& run, const Arguments& a) {
   return run.Str(ToJson(run, Subject(a), style));
 }
 
-Value NotSupported(TemplateRun& run, const Arguments& /*a*/) { run.Fail("", "this filter of jinja2 is not supported"); }
+TemplateValue NotSupported(TemplateRun& run, const Arguments& /*a*/) {
+  run.Fail("", "this filter of jinja2 is not supported");
+}
 
 struct Entry {
   const char* name;
@@ -314,7 +317,7 @@ NativeFunction FindFilter(std::string_view name) {
   return of_number != nullptr ? of_number : FindSequenceFilter(name);
 }
 
-Value TemplateRun::CallFilter(const std::string& name, const Arguments& arguments) {
+TemplateValue TemplateRun::CallFilter(const std::string& name, const Arguments& arguments) {
   const NativeFunction function = FindFilter(name);
   if (function == nullptr) Fail("TemplateRuntimeError", "No filter named '" + name + "' found.");
   return function(*this, arguments);

@@ -108,11 +108,11 @@ std::string Grouped(const Spec& spec, const std::string& digits, size_t sign) {
   return grouped(padded, count);
 }
 
-[[noreturn]] void UnknownCode(TemplateRun& run, char type, const Value& value) {
+[[noreturn]] void UnknownCode(TemplateRun& run, char type, const TemplateValue& value) {
   run.ValueError(std::string("Unknown format code '") + type + "' for object of type '" + TypeName(value) + "'");
 }
 
-std::string FormatFloat(TemplateRun& run, const Value& value, const Spec& spec) {
+std::string FormatFloat(TemplateRun& run, const TemplateValue& value, const Spec& spec) {
   const double d = AsDouble(run, value);
   const bool negative = std::signbit(d) && !std::isnan(d);
   std::string digits;
@@ -160,7 +160,7 @@ std::string FormatFloat(TemplateRun& run, const Value& value, const Spec& spec) 
   return Aligned(spec, sign, std::isfinite(d) ? Grouped(spec, digits, sign.size()) : digits, '>');
 }
 
-std::string FormatInteger(TemplateRun& run, const Value& value, const Spec& spec) {
+std::string FormatInteger(TemplateRun& run, const TemplateValue& value, const Spec& spec) {
   if (std::string_view("eEfFgG%").find(spec.type == 0 ? ' ' : spec.type) != std::string_view::npos)
     return FormatFloat(run, value, spec);
   if (spec.precision >= 0) run.ValueError("Precision not allowed in integer format specifier");
@@ -252,7 +252,7 @@ class Braces {
       else if (!in_index && (c == '!' || c == ':'))
         break;
     }
-    Value value = Get(field.substr(0, name_end));
+    TemplateValue value = Get(field.substr(0, name_end));
     std::string_view rest = field.substr(name_end);
     if (rest.starts_with("!")) {
       if (rest.size() < 2) run_.ValueError("end of string while looking for conversion specifier");
@@ -277,13 +277,13 @@ class Braces {
     return EscapeHtml(FormatSpec(run_, value, spec));
   }
 
-  Value Get(std::string_view name) {
+  TemplateValue Get(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
     const std::string_view first = name.substr(0, end);
     const auto is_number = [](std::string_view s) {
       return !s.empty() && s.size() < 10 && s.find_first_not_of("0123456789") == std::string_view::npos;
     };
-    Value value;
+    TemplateValue value;
     if (first.empty() || is_number(first)) {
       if (first.empty() ? manual_ : automatic_)
         run_.ValueError("cannot switch from manual field specification to automatic field numbering");
@@ -310,8 +310,8 @@ class Braces {
         if (stop == std::string_view::npos) run_.ValueError("Missing ']' in format string");
         const std::string_view key = rest.substr(1, stop - 1);
         if (key.empty()) run_.ValueError("Empty attribute in format string");
-        value =
-            GetItem(run_, value, is_number(key) ? Value::Int(std::stol(std::string(key))) : run_.Str(std::string(key)));
+        value = GetItem(run_, value,
+                        is_number(key) ? TemplateValue::Int(std::stol(std::string(key))) : run_.Str(std::string(key)));
         rest.remove_prefix(stop + 1);
       } else {
         run_.ValueError("Only '.' or '[' may follow ']' in format field specifier");
@@ -329,11 +329,11 @@ class Braces {
 
 }  // namespace
 
-std::string FormatBraces(TemplateRun& run, const Value& format, const Arguments& arguments) {
+std::string FormatBraces(TemplateRun& run, const TemplateValue& format, const Arguments& arguments) {
   return Braces(run, format.markup(), arguments).Format(format.str(), 1);
 }
 
-std::string FormatSpec(TemplateRun& run, const Value& value, std::string_view spec) {
+std::string FormatSpec(TemplateRun& run, const TemplateValue& value, std::string_view spec) {
   if (spec.empty()) return ToText(run, value);
   if (value.Is(ValueKind::Str)) {
     const Spec parsed = ParseSpec(run, spec);
@@ -367,7 +367,7 @@ std::string EscapeHtml(std::string_view text) {
   return out;
 }
 
-Value EscapedOf(TemplateRun& run, const Value& value) {
+TemplateValue EscapedOf(TemplateRun& run, const TemplateValue& value) {
   if (value.markup()) return value;
   return run.Str(EscapeHtml(ToText(run, value)), true);
 }

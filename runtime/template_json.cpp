@@ -14,15 +14,15 @@ class Handler : public nlohmann::json_sax<Json> {
  public:
   Handler(TemplateRun& run, std::string_view text, std::string_view where) : run_(run), text_(text), where_(where) {}
 
-  bool null() override { return Add(Value::None()); }
-  bool boolean(bool value) override { return Add(Value::Bool(value)); }
-  bool number_integer(number_integer_t value) override { return Add(Value::Int(value)); }
+  bool null() override { return Add(TemplateValue::None()); }
+  bool boolean(bool value) override { return Add(TemplateValue::Bool(value)); }
+  bool number_integer(number_integer_t value) override { return Add(TemplateValue::Int(value)); }
   bool number_unsigned(number_unsigned_t value) override {
     BigInt big(static_cast<int64_t>(value >> 1));
     return Add(run_.Big(big + big + BigInt(static_cast<int64_t>(value & 1))));
   }
   bool number_float(number_float_t value, const string_t& source) override {
-    if (source.find_first_of(".eE") != std::string::npos) return Add(Value::Float(value));
+    if (source.find_first_of(".eE") != std::string::npos) return Add(TemplateValue::Float(value));
     const bool negative = source.starts_with('-');
     BigInt big;
     if (source.size() > 4300 || !BigInt::Parse(std::string_view(source).substr(negative ? 1 : 0), 10, big))
@@ -31,7 +31,7 @@ class Handler : public nlohmann::json_sax<Json> {
   }
   bool string(string_t& value) override { return Add(run_.Str(value)); }
   bool binary(binary_t& /*value*/) override { return false; }
-  bool start_object(std::size_t /*size*/) override { return Open(Value::Of(ValueKind::Dict, run_.NewDict())); }
+  bool start_object(std::size_t /*size*/) override { return Open(TemplateValue::Of(ValueKind::Dict, run_.NewDict())); }
   bool key(string_t& value) override {
     keys_.back() = run_.Str(value);
     return true;
@@ -53,23 +53,23 @@ class Handler : public nlohmann::json_sax<Json> {
                         message);
   }
 
-  Value result;
+  TemplateValue result;
 
  private:
   bool Fault(const std::string& message) const { throw TemplateError(std::string(where_) + ": " + message); }
-  bool Add(const Value& value) {
+  bool Add(const TemplateValue& value) {
     if (open_.empty()) {
       result = value;
     } else if (open_.back().Is(ValueKind::Dict)) {
       open_.back().As<DictObject>().Set(keys_.back(), value);
-      run_.Charge(sizeof(Value) * 3);
+      run_.Charge(sizeof(TemplateValue) * 3);
     } else {
       open_.back().items().push_back(value);
-      run_.Charge(sizeof(Value));
+      run_.Charge(sizeof(TemplateValue));
     }
     return true;
   }
-  bool Open(const Value& value) {
+  bool Open(const TemplateValue& value) {
     Add(value);
     if (open_.size() >= kMostDepth) return Fault("nested over " + std::to_string(kMostDepth) + " levels deep");
     open_.push_back(value);
@@ -84,12 +84,12 @@ class Handler : public nlohmann::json_sax<Json> {
 
   TemplateRun& run_;
   std::string_view text_, where_;
-  std::vector<Value> open_, keys_;
+  std::vector<TemplateValue> open_, keys_;
 };
 
 }  // namespace
 
-Value ParseJsonValue(TemplateRun& run, std::string_view text, std::string_view where) {
+TemplateValue ParseJsonValue(TemplateRun& run, std::string_view text, std::string_view where) {
   Handler handler(run, text, where);
   Json::sax_parse(text.begin(), text.end(), &handler);
   return handler.result;

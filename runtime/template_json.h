@@ -7,7 +7,7 @@
 namespace llmc {
 
 // Throws TemplateError "where: line:column: ..." for what isn't JSON, or is nested more than 200 levels deep.
-Value ParseJsonValue(TemplateRun& run, std::string_view text, std::string_view where);
+TemplateValue ParseJsonValue(TemplateRun& run, std::string_view text, std::string_view where);
 // Whether a text is one JSON value.
 bool IsJson(std::string_view text);
 

@@ -13,8 +13,8 @@ namespace {
 using V = ValueKind;
 
 // Arguments that go by position alone: `least` to `most`.
-const std::vector<Value>& Positional(TemplateRun& run, const char* name, const Arguments& a, size_t least,
-                                     size_t most) {
+const std::vector<TemplateValue>& Positional(TemplateRun& run, const char* name, const Arguments& a, size_t least,
+                                             size_t most) {
   if (!a.keywords.empty()) run.TypeError(std::string(name) + "() takes no keyword arguments");
   if (a.positional.size() < least || a.positional.size() > most)
     run.TypeError(std::string(name) + "() takes " + std::to_string(least) + " to " + std::to_string(most) +
@@ -22,38 +22,40 @@ const std::vector<Value>& Positional(TemplateRun& run, const char* name, const A
   return a.positional;
 }
 
-const std::string& TextOf(TemplateRun& run, const Value& value, const char* what) {
+const std::string& TextOf(TemplateRun& run, const TemplateValue& value, const char* what) {
   if (!value.Is(V::Str)) run.TypeError(std::string(what) + " must be str, not " + TypeName(value));
   return value.str();
 }
 
-Value Like(TemplateRun& run, const Value& self, std::string text) { return run.Str(std::move(text), self.markup()); }
+TemplateValue Like(TemplateRun& run, const TemplateValue& self, std::string text) {
+  return run.Str(std::move(text), self.markup());
+}
 
-std::vector<Value> LikeAll(TemplateRun& run, const Value& self, std::vector<std::string> texts) {
-  std::vector<Value> items;
+std::vector<TemplateValue> LikeAll(TemplateRun& run, const TemplateValue& self, std::vector<std::string> texts) {
+  std::vector<TemplateValue> items;
   run.Step(texts.size());
   for (std::string& text : texts) items.push_back(Like(run, self, std::move(text)));
   return items;
 }
 
 template <std::string (*map)(const TextTables&, std::string_view)>
-Value Mapped(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue Mapped(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "str method", a, 0, 0);
   run.Step(self.str().size() / 8);
   return Like(run, self, map(run.tables(), self.str()));
 }
 
 template <StripSide side>
-Value Strip(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "strip", a, 0, 1);
+TemplateValue Strip(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "strip", a, 0, 1);
   const std::string* chars = p.empty() || p[0].Is(V::None) ? nullptr : &TextOf(run, p[0], "strip arg");
   run.Step(chars == nullptr ? 1 : chars->size() / 8 * (self.str().size() / 8 + 1));
   return Like(run, self, std::string(StripText(self.str(), side, chars)));
 }
 
 template <bool from_right>
-Value Split(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value> p = run.Bind(from_right ? "rsplit" : "split", a, {"sep", "maxsplit"}, 0);
+TemplateValue Split(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind(from_right ? "rsplit" : "split", a, {"sep", "maxsplit"}, 0);
   const std::string* separator =
       p[0].Is(V::Missing) || p[0].Is(V::None) ? nullptr : &TextOf(run, p[0], "separator or None");
   if (separator != nullptr && separator->empty()) run.ValueError("empty separator");
@@ -62,18 +64,19 @@ Value Split(TemplateRun& run, const Value& self, const Arguments& a) {
   return run.List(LikeAll(run, self, SplitText(self.str(), separator, limit, from_right)));
 }
 
-Value Splitlines(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("splitlines", a, {"keepends"}, 0);
+TemplateValue Splitlines(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("splitlines", a, {"keepends"}, 0);
   return run.List(LikeAll(run, self, SplitLines(self.str(), Truth(p[0]))));
 }
 
 // The part of the text that `start` and `end` (if given, at places 1 and 2) name; where it begins, in code points.
 // False: start lies behind the text, where even "" isn't found.
-bool Window(TemplateRun& run, const Value& self, const std::vector<Value>& p, std::string_view& part, int64_t& begin) {
+bool Window(TemplateRun& run, const TemplateValue& self, const std::vector<TemplateValue>& p, std::string_view& part,
+            int64_t& begin) {
   const int64_t size = TextLength(self);
   const bool ascii = size == static_cast<int64_t>(self.str().size());
-  const SliceRange range =
-      ResolveSlice(run, size, p.size() > 1 ? p[1] : Value(), p.size() > 2 ? p[2] : Value(), Value::None());
+  const SliceRange range = ResolveSlice(run, size, p.size() > 1 ? p[1] : TemplateValue(),
+                                        p.size() > 2 ? p[2] : TemplateValue(), TemplateValue::None());
   begin = range.start;
   if (p.size() > 1 && p[1].IsInteger() && AsIndex(run, p[1]) > size) return false;
   const int64_t end = p.size() > 2 && p[2].IsInteger() ? AsIndex(run, p[2]) : size;
@@ -86,28 +89,28 @@ bool Window(TemplateRun& run, const Value& self, const std::vector<Value>& p, st
 }
 
 template <bool at_end>
-Value Begins(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue Begins(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   const char* name = at_end ? "endswith" : "startswith";
-  const std::vector<Value>& p = Positional(run, name, a, 1, 3);
+  const std::vector<TemplateValue>& p = Positional(run, name, a, 1, 3);
   std::string_view part;
   int64_t begin = 0;
   const bool inside = Window(run, self, p, part, begin);
-  const auto matches = [&](const Value& affix) {
+  const auto matches = [&](const TemplateValue& affix) {
     if (!affix.Is(V::Str))
       run.TypeError(std::string(name) + " first arg must be str or a tuple of str, not " + TypeName(affix));
     return inside && (at_end ? part.ends_with(affix.str()) : part.starts_with(affix.str()));
   };
-  if (!p[0].Is(V::Tuple)) return Value::Bool(matches(p[0]));
-  for (const Value& affix : p[0].items()) {
-    if (matches(affix)) return Value::Bool(true);
+  if (!p[0].Is(V::Tuple)) return TemplateValue::Bool(matches(p[0]));
+  for (const TemplateValue& affix : p[0].items()) {
+    if (matches(affix)) return TemplateValue::Bool(true);
   }
-  return Value::Bool(false);
+  return TemplateValue::Bool(false);
 }
 
 enum class Seek : uint8_t { Find, RFind, Index, RIndex };
 template <Seek seek>
-Value Find(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "find", a, 1, 3);
+TemplateValue Find(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "find", a, 1, 3);
   const std::string& what = TextOf(run, p[0], "argument");
   std::string_view part;
   int64_t begin = 0;
@@ -116,28 +119,28 @@ Value Find(TemplateRun& run, const Value& self, const Arguments& a) {
     at = seek == Seek::RFind || seek == Seek::RIndex ? part.rfind(what) : part.find(what);
   if (at == std::string_view::npos) {
     if (seek == Seek::Index || seek == Seek::RIndex) run.ValueError("substring not found");
-    return Value::Int(-1);
+    return TemplateValue::Int(-1);
   }
-  return Value::Int(begin + CountPoints(part.substr(0, at)));
+  return TemplateValue::Int(begin + CountPoints(part.substr(0, at)));
 }
 
-Value Count(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "count", a, 1, 3);
+TemplateValue Count(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "count", a, 1, 3);
   const std::string& what = TextOf(run, p[0], "argument");
   std::string_view part;
   int64_t begin = 0, count = 0;
-  if (!Window(run, self, p, part, begin)) return Value::Int(0);
-  if (what.empty()) return Value::Int(CountPoints(part) + 1);
+  if (!Window(run, self, p, part, begin)) return TemplateValue::Int(0);
+  if (what.empty()) return TemplateValue::Int(CountPoints(part) + 1);
   for (size_t at; (at = part.find(what)) != std::string_view::npos; ++count) part.remove_prefix(at + what.size());
-  return Value::Int(count);
+  return TemplateValue::Int(count);
 }
 
-Value Join(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "join", a, 1, 1);
+TemplateValue Join(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "join", a, 1, 1);
   if (!IsIterable(p[0])) run.TypeError("can only join an iterable");
   std::string text;
   size_t number = 0;
-  for (const Value& item : ListOf(run, p[0])) {
+  for (const TemplateValue& item : ListOf(run, p[0])) {
     if (number > 0) text += self.str();
     if (self.markup()) {
       text += EscapedOf(run, item).str();
@@ -153,10 +156,10 @@ Value Join(TemplateRun& run, const Value& self, const Arguments& a) {
   return Like(run, self, std::move(text));
 }
 
-Value Replace(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "replace", a, 2, 3);
+TemplateValue Replace(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "replace", a, 2, 3);
   const std::string& from = TextOf(run, p[0], "replace() argument 1");
-  const Value to = self.markup() ? EscapedOf(run, p[1]) : p[1];
+  const TemplateValue to = self.markup() ? EscapedOf(run, p[1]) : p[1];
   const int64_t limit = p.size() > 2 ? AsIndex(run, p[2]) : -1;
   run.Step(self.str().size() / 16);
   try {
@@ -169,7 +172,7 @@ Value Replace(TemplateRun& run, const Value& self, const Arguments& a) {
 }
 
 enum class Side : uint8_t { Left, Right, Both };  // where the text goes
-Value Padded(TemplateRun& run, const Value& self, int64_t width, const std::string& fill, Side side) {
+TemplateValue Padded(TemplateRun& run, const TemplateValue& self, int64_t width, const std::string& fill, Side side) {
   const int64_t missing = width - TextLength(self);
   if (missing <= 0) return self;
   run.CheckSize(static_cast<uint64_t>(missing) * fill.size());
@@ -182,16 +185,16 @@ Value Padded(TemplateRun& run, const Value& self, int64_t width, const std::stri
   return Like(run, self, std::move(text));
 }
 template <Side side>
-Value Justify(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "justify", a, 1, 2);
+TemplateValue Justify(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "justify", a, 1, 2);
   const std::string fill = p.size() > 1 ? TextOf(run, p[1], "The fill character") : " ";
   if (CountPoints(fill) != 1) run.TypeError("The fill character must be exactly one character long");
   return Padded(run, self, AsIndex(run, p[0]), fill, side);
 }
 
-Value Zfill(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue Zfill(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   const int64_t width = AsIndex(run, Positional(run, "zfill", a, 1, 1)[0]);
-  const Value padded = Padded(run, self, width, "0", Side::Right);
+  const TemplateValue padded = Padded(run, self, width, "0", Side::Right);
   const std::string& text = self.str();
   if (text.empty() || (text[0] != '+' && text[0] != '-') || padded.str().size() == text.size()) return padded;
   std::string moved = padded.str();
@@ -200,8 +203,8 @@ Value Zfill(TemplateRun& run, const Value& self, const Arguments& a) {
   return Like(run, self, std::move(moved));
 }
 
-Value Expandtabs(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("expandtabs", a, {"tabsize"}, 0);
+TemplateValue Expandtabs(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("expandtabs", a, {"tabsize"}, 0);
   const int64_t size = p[0].Is(V::Missing) ? 8 : AsIndex(run, p[0]);
   run.CheckSize(size > 0 ? static_cast<uint64_t>(size) : 0);
   std::string text;
@@ -223,7 +226,7 @@ Value Expandtabs(TemplateRun& run, const Value& self, const Arguments& a) {
 }
 
 template <bool from_right>
-Value Partition(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue Partition(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   const std::string& what = TextOf(run, Positional(run, "partition", a, 1, 1)[0], "argument");
   if (what.empty()) run.ValueError("empty separator");
   const std::string& text = self.str();
@@ -237,7 +240,7 @@ Value Partition(TemplateRun& run, const Value& self, const Arguments& a) {
 }
 
 template <bool suffix>
-Value RemoveAffix(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue RemoveAffix(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   const std::string& affix = TextOf(run, Positional(run, "removeprefix", a, 1, 1)[0], "argument");
   std::string_view text = self.str();
   if (suffix ? text.ends_with(affix) : text.starts_with(affix))
@@ -245,11 +248,11 @@ Value RemoveAffix(TemplateRun& run, const Value& self, const Arguments& a) {
   return Like(run, self, std::string(text));
 }
 
-Value Format(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue Format(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   return run.Str(FormatBraces(run, self, a), self.markup());
 }
-Value FormatMap(TemplateRun& run, const Value& self, const Arguments& a) {
-  const Value mapping = Positional(run, "format_map", a, 1, 1)[0];
+TemplateValue FormatMap(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const TemplateValue mapping = Positional(run, "format_map", a, 1, 1)[0];
   if (!mapping.Is(V::Dict)) run.TypeError("format_map() needs a dict here");
   Arguments filled;
   for (const auto& [key, value] : mapping.As<DictObject>().items) {
@@ -260,28 +263,28 @@ Value FormatMap(TemplateRun& run, const Value& self, const Arguments& a) {
 
 // All characters have one of the properties, and there is one.
 template <uint32_t properties>
-Value AllAre(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue AllAre(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "str method", a, 0, 0);
   const std::string& text = self.str();
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = DecodeUtf8(text, at);
-    if ((run.tables().Properties(c.value) & properties) == 0) return Value::Bool(false);
+    if ((run.tables().Properties(c.value) & properties) == 0) return TemplateValue::Bool(false);
     at += c.bytes;
   }
-  return Value::Bool(!text.empty() || properties == kTextPrintable);
+  return TemplateValue::Bool(!text.empty() || properties == kTextPrintable);
 }
-Value IsSpace(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue IsSpace(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "isspace", a, 0, 0);
-  return Value::Bool(!self.str().empty() && StripText(self.str(), StripSide::Left, nullptr).empty());
+  return TemplateValue::Bool(!self.str().empty() && StripText(self.str(), StripSide::Left, nullptr).empty());
 }
-Value IsAscii(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue IsAscii(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "isascii", a, 0, 0);
-  return Value::Bool(
+  return TemplateValue::Bool(
       std::all_of(self.str().begin(), self.str().end(), [](char c) { return static_cast<uint8_t>(c) < 128; }));
 }
 enum class CaseOf : uint8_t { Upper, Lower, Title };
 template <CaseOf which>
-Value HasCase(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue HasCase(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "str method", a, 0, 0);
   bool found = false, cased_before = false;
   for (size_t at = 0; at < self.str().size();) {
@@ -289,99 +292,100 @@ Value HasCase(TemplateRun& run, const Value& self, const Arguments& a) {
     const uint32_t bits = run.tables().Properties(c.value);
     const bool big = (bits & (kTextUpper | kTextTitle)) != 0, small = (bits & kTextLower) != 0;
     if (which == CaseOf::Title) {
-      if ((big && cased_before) || (small && !cased_before)) return Value::Bool(false);
+      if ((big && cased_before) || (small && !cased_before)) return TemplateValue::Bool(false);
       cased_before = big || small;
       found = found || cased_before;
     } else {
-      if (which == CaseOf::Upper ? small || (bits & kTextTitle) != 0 : big) return Value::Bool(false);
+      if (which == CaseOf::Upper ? small || (bits & kTextTitle) != 0 : big) return TemplateValue::Bool(false);
       found = found || (bits & (which == CaseOf::Upper ? kTextUpper : kTextLower)) != 0;
     }
     at += c.bytes;
   }
-  return Value::Bool(found);
+  return TemplateValue::Bool(found);
 }
 
-Value ItemCount(TemplateRun& run, const Value& self, const Arguments& a) {
-  const Value& what = Positional(run, "count", a, 1, 1)[0];
+TemplateValue ItemCount(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const TemplateValue& what = Positional(run, "count", a, 1, 1)[0];
   int64_t count = 0;
-  for (const Value& item : ListOf(run, self)) count += Equal(run, item, what) ? 1 : 0;
-  return Value::Int(count);
+  for (const TemplateValue& item : ListOf(run, self)) count += Equal(run, item, what) ? 1 : 0;
+  return TemplateValue::Int(count);
 }
-Value ItemIndex(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "index", a, 1, 3);
-  const std::vector<Value> items = ListOf(run, self);
-  const SliceRange range = ResolveSlice(run, static_cast<int64_t>(items.size()), p.size() > 1 ? p[1] : Value(),
-                                        p.size() > 2 ? p[2] : Value(), Value::None());
+TemplateValue ItemIndex(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "index", a, 1, 3);
+  const std::vector<TemplateValue> items = ListOf(run, self);
+  const SliceRange range = ResolveSlice(run, static_cast<int64_t>(items.size()), p.size() > 1 ? p[1] : TemplateValue(),
+                                        p.size() > 2 ? p[2] : TemplateValue(), TemplateValue::None());
   for (int64_t i = 0; i < range.length; ++i) {
-    if (Equal(run, items[static_cast<size_t>(range.start + i)], p[0])) return Value::Int(range.start + i);
+    if (Equal(run, items[static_cast<size_t>(range.start + i)], p[0])) return TemplateValue::Int(range.start + i);
   }
   run.ValueError(Repr(run, p[0]) + " is not in " + TypeName(self));
 }
-Value CopyOf(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue CopyOf(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "copy", a, 0, 0);
   if (self.Is(V::List)) return run.List(self.items());
   DictObject* copy = run.NewDict();
   UpdateDict(run, *copy, self);
-  return Value::Of(V::Dict, copy);
+  return TemplateValue::Of(V::Dict, copy);
 }
-Value DictGet(TemplateRun& run, const Value& self, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "get", a, 1, 2);
+TemplateValue DictGet(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "get", a, 1, 2);
   if (!Hashable(p[0])) run.TypeError(std::string("unhashable type: '") + TypeName(p[0]) + "'");
-  const Value* found = self.As<DictObject>().Find(p[0]);
-  return found != nullptr ? *found : p.size() > 1 ? p[1] : Value::None();
+  const TemplateValue* found = self.As<DictObject>().Find(p[0]);
+  return found != nullptr ? *found : p.size() > 1 ? p[1] : TemplateValue::None();
 }
 template <ViewObject::Part part>
-Value DictView(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue DictView(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "dict method", a, 0, 0);
   ViewObject* view = run.New<ViewObject>();
   view->dict = &self.As<DictObject>();
   view->part = part;
-  return Value::Of(V::View, view);
+  return TemplateValue::Of(V::View, view);
 }
-Value FromKeys(TemplateRun& run, const Value& /*self*/, const Arguments& a) {
-  const std::vector<Value>& p = Positional(run, "fromkeys", a, 1, 2);
+TemplateValue FromKeys(TemplateRun& run, const TemplateValue& /*self*/, const Arguments& a) {
+  const std::vector<TemplateValue>& p = Positional(run, "fromkeys", a, 1, 2);
   DictObject* dict = run.NewDict();
-  for (const Value& key : ListOf(run, p[0])) SetKey(run, *dict, key, p.size() > 1 ? p[1] : Value::None());
-  return Value::Of(V::Dict, dict);
+  for (const TemplateValue& key : ListOf(run, p[0]))
+    SetKey(run, *dict, key, p.size() > 1 ? p[1] : TemplateValue::None());
+  return TemplateValue::Of(V::Dict, dict);
 }
 
-Value LoopCycle(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue LoopCycle(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   if (!a.keywords.empty()) run.TypeError("cycle() got an unexpected keyword argument");
   if (a.positional.empty()) run.TypeError("no items for cycling given");
   const int64_t count = static_cast<int64_t>(a.positional.size());
   return a.positional[static_cast<size_t>(((self.As<LoopObject>().index0 % count) + count) % count)];
 }
-Value LoopChanged(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue LoopChanged(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   if (!a.keywords.empty()) run.TypeError("changed() got an unexpected keyword argument");
   LoopObject& loop = self.As<LoopObject>();
-  const Value now = run.Tuple(a.positional);
-  if (!loop.changed.Is(V::Missing) && Equal(run, loop.changed, now)) return Value::Bool(false);
+  const TemplateValue now = run.Tuple(a.positional);
+  if (!loop.changed.Is(V::Missing) && Equal(run, loop.changed, now)) return TemplateValue::Bool(false);
   loop.changed = now;
-  return Value::Bool(true);
+  return TemplateValue::Bool(true);
 }
-Value CyclerNext(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue CyclerNext(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "next", a, 0, 0);
   CyclerObject& cycler = self.As<CyclerObject>();
-  const Value item = cycler.items[cycler.position];
+  const TemplateValue item = cycler.items[cycler.position];
   cycler.position = (cycler.position + 1) % cycler.items.size();
   return item;
 }
-Value CyclerReset(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue CyclerReset(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "reset", a, 0, 0);
   self.As<CyclerObject>().position = 0;
-  return Value::None();
+  return TemplateValue::None();
 }
-Value BitLength(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue BitLength(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "bit_length", a, 0, 0);
-  return Value::Int(static_cast<int64_t>(AsBig(self).bits()));
+  return TemplateValue::Int(static_cast<int64_t>(AsBig(self).bits()));
 }
-Value IsInteger(TemplateRun& run, const Value& self, const Arguments& a) {
+TemplateValue IsInteger(TemplateRun& run, const TemplateValue& self, const Arguments& a) {
   Positional(run, "is_integer", a, 0, 0);
-  return Value::Bool(self.number - self.number == 0 &&
-                     AsBig(run.Big(BigInt::FromDouble(self.number))).ToDouble() == self.number);
+  return TemplateValue::Bool(self.number - self.number == 0 &&
+                             AsBig(run.Big(BigInt::FromDouble(self.number))).ToDouble() == self.number);
 }
 // There is such a method, but what it gives is no value of templates.
-Value NotSupported(TemplateRun& run, const Value& self, const Arguments& /*a*/) {
+TemplateValue NotSupported(TemplateRun& run, const TemplateValue& self, const Arguments& /*a*/) {
   run.Fail("", std::string("this method of ") + TypeName(self) + " is not supported");
 }
 
@@ -464,7 +468,7 @@ constexpr Entry kMethods[] = {
 
 }  // namespace
 
-NativeMethod FindMethod(const Value& self, std::string_view name, const char*& stored_name) {
+NativeMethod FindMethod(const TemplateValue& self, std::string_view name, const char*& stored_name) {
   const V kind = self.IsInteger() ? V::Int : self.kind;
   for (const Entry& entry : kMethods) {
     if (entry.kind == kind && name == entry.name) {

@@ -9,15 +9,15 @@
 namespace llmc {
 namespace {
 
-int64_t SmallOf(const Value& v) { return v.Is(ValueKind::Bool) ? int64_t{v.boolean} : v.integer; }
+int64_t SmallOf(const TemplateValue& v) { return v.Is(ValueKind::Bool) ? int64_t{v.boolean} : v.integer; }
 
 const char* OperatorName(TemplateBinary op) {
   constexpr const char* kNames[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
   return kNames[static_cast<size_t>(op)];
 }
 
-[[noreturn]] void Unsupported(TemplateRun& run, TemplateBinary op, const Value& a, const Value& b) {
-  for (const Value& v : {a, b}) {
+[[noreturn]] void Unsupported(TemplateRun& run, TemplateBinary op, const TemplateValue& a, const TemplateValue& b) {
+  for (const TemplateValue& v : {a, b}) {
     if (v.Is(ValueKind::Undefined)) run.FailUndefined(v);
   }
   run.TypeError(std::string("unsupported operand type(s) for ") + OperatorName(op) + ": '" + TypeName(a) + "' and '" +
@@ -44,23 +44,23 @@ void FloatDivMod(double a, double b, double& quotient, double& remainder) {
   }
 }
 
-Value FloatBinary(TemplateRun& run, TemplateBinary op, double a, double b) {
+TemplateValue FloatBinary(TemplateRun& run, TemplateBinary op, double a, double b) {
   double quotient = 0, remainder = 0;
   switch (op) {
-    case TemplateBinary::Add: return Value::Float(a + b);
-    case TemplateBinary::Sub: return Value::Float(a - b);
-    case TemplateBinary::Mul: return Value::Float(a * b);
+    case TemplateBinary::Add: return TemplateValue::Float(a + b);
+    case TemplateBinary::Sub: return TemplateValue::Float(a - b);
+    case TemplateBinary::Mul: return TemplateValue::Float(a * b);
     case TemplateBinary::Div:
       if (b == 0) run.Fail("ZeroDivisionError", "float division by zero");
-      return Value::Float(a / b);
+      return TemplateValue::Float(a / b);
     case TemplateBinary::FloorDiv:
       if (b == 0) run.Fail("ZeroDivisionError", "float floor division by zero");
       FloatDivMod(a, b, quotient, remainder);
-      return Value::Float(quotient);
+      return TemplateValue::Float(quotient);
     case TemplateBinary::Mod:
       if (b == 0) run.Fail("ZeroDivisionError", "float modulo");
       FloatDivMod(a, b, quotient, remainder);
-      return Value::Float(remainder);
+      return TemplateValue::Float(remainder);
     default: break;
   }
   if (a == 0 && b < 0) run.Fail("ZeroDivisionError", "0.0 cannot be raised to a negative power");
@@ -69,10 +69,10 @@ Value FloatBinary(TemplateRun& run, TemplateBinary op, double a, double b) {
   const double power = std::pow(a, b);
   if (std::isinf(power) && std::isfinite(a) && std::isfinite(b))
     run.Fail("OverflowError", "(34, 'Numerical result out of range')");
-  return Value::Float(power);
+  return TemplateValue::Float(power);
 }
 
-Value BigBinary(TemplateRun& run, TemplateBinary op, const Value& left, const Value& right) {
+TemplateValue BigBinary(TemplateRun& run, TemplateBinary op, const TemplateValue& left, const TemplateValue& right) {
   const BigInt a = AsBig(left), b = AsBig(right);
   run.Step((a.bits() / 32 + 1) * (b.bits() / 32 + 1));
   BigInt quotient, remainder;
@@ -85,7 +85,7 @@ Value BigBinary(TemplateRun& run, TemplateBinary op, const Value& left, const Va
         if (b.zero()) run.Fail("ZeroDivisionError", "division by zero");
         // Exact for what 64 bits hold; beyond that the quotient's integral part decides.
         const double x = a.ToDouble(), y = b.ToDouble();
-        if (a.bits() <= 53 && b.bits() <= 53) return Value::Float(x / y);
+        if (a.bits() <= 53 && b.bits() <= 53) return TemplateValue::Float(x / y);
         // Scale so that the integral quotient has 64 bits or more, then round once.
         const int64_t shift = 66 - static_cast<int64_t>(a.bits()) + static_cast<int64_t>(b.bits());
         const BigInt scale = BigInt(2).Pow(static_cast<uint64_t>(shift < 0 ? -shift : shift));
@@ -97,7 +97,7 @@ Value BigBinary(TemplateRun& run, TemplateBinary op, const Value& left, const Va
         const int down = static_cast<int>(shift) + (remainder.zero() ? 0 : 1);
         const double value = std::ldexp(quotient.ToDouble(), -down);
         if (std::isinf(value)) run.Fail("OverflowError", "integer division result too large for a float");
-        return Value::Float(negative ? -value : value);
+        return TemplateValue::Float(negative ? -value : value);
       }
       case TemplateBinary::FloorDiv:
       case TemplateBinary::Mod:
@@ -116,36 +116,37 @@ Value BigBinary(TemplateRun& run, TemplateBinary op, const Value& left, const Va
   }
 }
 
-Value IntBinary(TemplateRun& run, TemplateBinary op, const Value& left, const Value& right) {
+TemplateValue IntBinary(TemplateRun& run, TemplateBinary op, const TemplateValue& left, const TemplateValue& right) {
   if (left.Is(ValueKind::BigInt) || right.Is(ValueKind::BigInt)) return BigBinary(run, op, left, right);
   const int64_t a = SmallOf(left), b = SmallOf(right);
   int64_t result = 0;
   switch (op) {
     case TemplateBinary::Add:
-      if (!__builtin_add_overflow(a, b, &result)) return Value::Int(result);
+      if (!__builtin_add_overflow(a, b, &result)) return TemplateValue::Int(result);
       break;
     case TemplateBinary::Sub:
-      if (!__builtin_sub_overflow(a, b, &result)) return Value::Int(result);
+      if (!__builtin_sub_overflow(a, b, &result)) return TemplateValue::Int(result);
       break;
     case TemplateBinary::Mul:
-      if (!__builtin_mul_overflow(a, b, &result)) return Value::Int(result);
+      if (!__builtin_mul_overflow(a, b, &result)) return TemplateValue::Int(result);
       break;
     case TemplateBinary::FloorDiv:
     case TemplateBinary::Mod:
       if (b == 0 || b == -1) break;  // an error, and INT64_MIN / -1
       result = a / b;
       if (a % b != 0 && (a < 0) != (b < 0)) --result;
-      return Value::Int(op == TemplateBinary::Mod ? a - result * b : result);
+      return TemplateValue::Int(op == TemplateBinary::Mod ? a - result * b : result);
     default: break;
   }
   return BigBinary(run, op, left, right);
 }
 
-Value Repeated(TemplateRun& run, const Value& sequence, const Value& times) {
+TemplateValue Repeated(TemplateRun& run, const TemplateValue& sequence, const TemplateValue& times) {
   int64_t count = times.Is(ValueKind::BigInt) ? INT64_MAX : SmallOf(times);
   if (times.Is(ValueKind::BigInt) && times.As<BigObject>().value.negative()) count = 0;
   count = count < 0 ? 0 : count;
-  const size_t size = sequence.Is(ValueKind::Str) ? sequence.str().size() : sequence.items().size() * sizeof(Value);
+  const size_t size =
+      sequence.Is(ValueKind::Str) ? sequence.str().size() : sequence.items().size() * sizeof(TemplateValue);
   if (size != 0 && static_cast<uint64_t>(count) > (uint64_t{1} << 40) / size) run.CheckSize(UINT64_MAX);
   run.CheckSize(size * static_cast<uint64_t>(count));
   if (size == 0) count = 0;
@@ -155,19 +156,19 @@ Value Repeated(TemplateRun& run, const Value& sequence, const Value& times) {
     return run.Str(std::move(text), sequence.markup());
   }
   run.Step(static_cast<uint64_t>(count) * sequence.items().size());
-  std::vector<Value> items;
+  std::vector<TemplateValue> items;
   for (int64_t i = 0; i < count; ++i) items.insert(items.end(), sequence.items().begin(), sequence.items().end());
   return sequence.Is(ValueKind::List) ? run.List(std::move(items)) : run.Tuple(std::move(items));
 }
 
-Value Joined(TemplateRun& run, TemplateBinary op, const Value& a, const Value& b) {
+TemplateValue Joined(TemplateRun& run, TemplateBinary op, const TemplateValue& a, const TemplateValue& b) {
   if (a.Is(ValueKind::Str) && b.Is(ValueKind::Str)) {
     run.CheckSize(a.str().size() + b.str().size());
     if (!a.markup() && !b.markup()) return run.Str(a.str() + b.str());
     return run.Str(EscapedOf(run, a).str() + EscapedOf(run, b).str(), true);
   }
   if (a.IsSequence() && a.kind == b.kind) {
-    std::vector<Value> items = a.items();
+    std::vector<TemplateValue> items = a.items();
     items.insert(items.end(), b.items().begin(), b.items().end());
     run.Step(items.size());
     return a.Is(ValueKind::List) ? run.List(std::move(items)) : run.Tuple(std::move(items));
@@ -183,11 +184,11 @@ Value Joined(TemplateRun& run, TemplateBinary op, const Value& a, const Value& b
 
 }  // namespace
 
-BigInt AsBig(const Value& integer) {
+BigInt AsBig(const TemplateValue& integer) {
   return integer.Is(ValueKind::BigInt) ? integer.As<BigObject>().value : BigInt(SmallOf(integer));
 }
 
-double AsDouble(TemplateRun& run, const Value& number) {
+double AsDouble(TemplateRun& run, const TemplateValue& number) {
   if (number.Is(ValueKind::Float)) return number.number;
   if (!number.Is(ValueKind::BigInt)) return static_cast<double>(SmallOf(number));
   const double value = number.As<BigObject>().value.ToDouble();
@@ -195,20 +196,20 @@ double AsDouble(TemplateRun& run, const Value& number) {
   return value;
 }
 
-int64_t AsIndex(TemplateRun& run, const Value& value, std::string_view what) {
+int64_t AsIndex(TemplateRun& run, const TemplateValue& value, std::string_view what) {
   if (value.Is(ValueKind::BigInt)) return value.As<BigObject>().value.negative() ? INT64_MIN : INT64_MAX;
   if (value.Is(ValueKind::Int) || value.Is(ValueKind::Bool)) return SmallOf(value);
   if (value.Is(ValueKind::Undefined)) run.TypeError("'Undefined' object cannot be interpreted as an integer");
   run.TypeError(std::string("'") + TypeName(value) + "' object cannot be interpreted as an " + std::string(what));
 }
 
-Value BinaryOf(TemplateRun& run, TemplateBinary op, const Value& a, const Value& b) {
+TemplateValue BinaryOf(TemplateRun& run, TemplateBinary op, const TemplateValue& a, const TemplateValue& b) {
   if (a.IsInteger() && b.IsInteger()) return IntBinary(run, op, a, b);
   if (a.IsNumber() && b.IsNumber()) return FloatBinary(run, op, AsDouble(run, a), AsDouble(run, b));
   if (op == TemplateBinary::Mod && a.Is(ValueKind::Str)) return run.Str(FormatPercent(run, a, b), a.markup());
   if (op == TemplateBinary::Add && !a.Is(ValueKind::Undefined)) return Joined(run, op, a, b);
   if (op == TemplateBinary::Mul) {
-    const auto repeats = [](const Value& x) { return x.Is(ValueKind::Str) || x.IsSequence(); };
+    const auto repeats = [](const TemplateValue& x) { return x.Is(ValueKind::Str) || x.IsSequence(); };
     if (repeats(a) && b.IsInteger()) return Repeated(run, a, b);
     if (a.IsInteger() && repeats(b)) return Repeated(run, b, a);
   }
@@ -218,21 +219,21 @@ Value BinaryOf(TemplateRun& run, TemplateBinary op, const Value& a, const Value&
   Unsupported(run, op, a, b);
 }
 
-Value Negated(TemplateRun& run, const Value& value) {
-  if (value.Is(ValueKind::Float)) return Value::Float(-value.number);
-  if (value.IsInteger()) return IntBinary(run, TemplateBinary::Sub, Value::Int(0), value);
+TemplateValue Negated(TemplateRun& run, const TemplateValue& value) {
+  if (value.Is(ValueKind::Float)) return TemplateValue::Float(-value.number);
+  if (value.IsInteger()) return IntBinary(run, TemplateBinary::Sub, TemplateValue::Int(0), value);
   if (value.Is(ValueKind::Undefined)) run.FailUndefined(value);
   run.TypeError(std::string("bad operand type for unary -: '") + TypeName(value) + "'");
 }
 
-Value Positive(TemplateRun& run, const Value& value) {
+TemplateValue Positive(TemplateRun& run, const TemplateValue& value) {
   if (value.Is(ValueKind::Float) || value.Is(ValueKind::BigInt)) return value;
-  if (value.IsInteger()) return Value::Int(SmallOf(value));
+  if (value.IsInteger()) return TemplateValue::Int(SmallOf(value));
   if (value.Is(ValueKind::Undefined)) run.FailUndefined(value);
   run.TypeError(std::string("bad operand type for unary +: '") + TypeName(value) + "'");
 }
 
-int CompareNumbers(const Value& a, const Value& b, bool& unordered) {
+int CompareNumbers(const TemplateValue& a, const TemplateValue& b, bool& unordered) {
   unordered = false;
   if (a.IsInteger() && b.IsInteger()) {
     if (a.Is(ValueKind::BigInt) || b.Is(ValueKind::BigInt)) return AsBig(a).Compare(AsBig(b));
@@ -255,10 +256,10 @@ int CompareNumbers(const Value& a, const Value& b, bool& unordered) {
   return order != 0 ? order : whole < b.number ? -1 : 0;
 }
 
-bool Equal(TemplateRun& run, const Value& a, const Value& b) {
+bool Equal(TemplateRun& run, const TemplateValue& a, const TemplateValue& b) {
   if (a.IsSequence() && a.kind == b.kind) {
     const TemplateRun::Deeper deeper(run);
-    const std::vector<Value>&x = a.items(), &y = b.items();
+    const std::vector<TemplateValue>&x = a.items(), &y = b.items();
     if (x.size() != y.size()) return false;
     run.Step(x.size());
     for (size_t i = 0; i < x.size(); ++i) {
@@ -272,7 +273,7 @@ bool Equal(TemplateRun& run, const Value& a, const Value& b) {
     if (x.items.size() != y.items.size()) return false;
     run.Step(x.items.size());
     for (const auto& [key, value] : x.items) {
-      const Value* other = y.Find(key);
+      const TemplateValue* other = y.Find(key);
       if (other == nullptr || !Equal(run, value, *other)) return false;
     }
     return true;
@@ -303,7 +304,7 @@ bool Holds(TemplateCompare op, int order) {
 
 }  // namespace
 
-bool CompareOf(TemplateRun& run, TemplateCompare op, const Value& a, const Value& b) {
+bool CompareOf(TemplateRun& run, TemplateCompare op, const TemplateValue& a, const TemplateValue& b) {
   switch (op) {
     case TemplateCompare::Eq: return Equal(run, a, b);
     case TemplateCompare::Ne: return !Equal(run, a, b);
@@ -322,21 +323,21 @@ bool CompareOf(TemplateRun& run, TemplateCompare op, const Value& a, const Value
   }
   if (a.IsSequence() && a.kind == b.kind) {
     const TemplateRun::Deeper deeper(run);
-    const std::vector<Value>&x = a.items(), &y = b.items();
+    const std::vector<TemplateValue>&x = a.items(), &y = b.items();
     for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
       run.Step();
       if (!Equal(run, x[i], y[i])) return CompareOf(run, op, x[i], y[i]);
     }
     return Holds(op, x.size() < y.size() ? -1 : x.size() > y.size() ? 1 : 0);
   }
-  for (const Value& v : {a, b}) {
+  for (const TemplateValue& v : {a, b}) {
     if (v.Is(ValueKind::Undefined)) run.FailUndefined(v);
   }
   run.TypeError(std::string("'") + CompareName(op) + "' not supported between instances of '" + TypeName(a) +
                 "' and '" + TypeName(b) + "'");
 }
 
-bool Contains(TemplateRun& run, const Value& item, const Value& container) {
+bool Contains(TemplateRun& run, const TemplateValue& item, const TemplateValue& container) {
   switch (container.kind) {
     case ValueKind::Str:
       if (!item.Is(ValueKind::Str))
@@ -356,13 +357,13 @@ bool Contains(TemplateRun& run, const Value& item, const Value& container) {
       break;
   }
   IteratorObject* iterator = IteratorOf(run, container);
-  for (Value next; run.Next(*iterator, next);) {
+  for (TemplateValue next; run.Next(*iterator, next);) {
     if (Equal(run, next, item)) return true;
   }
   return false;
 }
 
-void SortBy(TemplateRun& run, std::vector<Value>& items, const std::vector<Value>& keys, bool reverse) {
+void SortBy(TemplateRun& run, std::vector<TemplateValue>& items, const std::vector<TemplateValue>& keys, bool reverse) {
   // A merge sort of places: the comparison may throw, and may be no order at all (NaN).
   std::vector<size_t> order(items.size()), merged(items.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = reverse ? order.size() - 1 - i : i;
@@ -379,7 +380,7 @@ void SortBy(TemplateRun& run, std::vector<Value>& items, const std::vector<Value
     }
     order.swap(merged);
   }
-  std::vector<Value> sorted;
+  std::vector<TemplateValue> sorted;
   for (size_t i = 0; i < order.size(); ++i) sorted.push_back(items[order[reverse ? order.size() - 1 - i : i]]);
   items = std::move(sorted);
 }

@@ -14,10 +14,10 @@ namespace {
 
 using V = ValueKind;
 
-const Value& Subject(const Arguments& a) { return a.positional[0]; }
+const TemplateValue& Subject(const Arguments& a) { return a.positional[0]; }
 
 // A text's number, as int(text, base) reads it; Missing: it is none.
-Value ParseInt(TemplateRun& run, std::string_view text, int64_t base) {
+TemplateValue ParseInt(TemplateRun& run, std::string_view text, int64_t base) {
   text = StripText(text, StripSide::Both, nullptr);
   bool negative = false;
   if (!text.empty() && (text[0] == '+' || text[0] == '-')) {
@@ -66,7 +66,7 @@ Value ParseInt(TemplateRun& run, std::string_view text, int64_t base) {
 }
 
 // float(text); Missing: it is none.
-Value ParseFloat(TemplateRun& run, std::string_view text) {
+TemplateValue ParseFloat(TemplateRun& run, std::string_view text) {
   text = StripText(text, StripSide::Both, nullptr);
   std::string plain;
   char before = 0;
@@ -94,15 +94,15 @@ Value ParseFloat(TemplateRun& run, std::string_view text) {
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (stop != end || error == std::errc::invalid_argument) return {};
   if (error == std::errc::result_out_of_range) value = std::strtod(plain.c_str() + (begin - plain.data()), nullptr);
-  return Value::Float(negative ? -value : value);
+  return TemplateValue::Float(negative ? -value : value);
 }
 
-Value WholeOf(TemplateRun& run, double value) { return run.Big(BigInt::FromDouble(value)); }
+TemplateValue WholeOf(TemplateRun& run, double value) { return run.Big(BigInt::FromDouble(value)); }
 
-Value Int(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("int", a, {"default", "base"}, 0, 1);
-  const Value& value = Subject(a);
-  const Value absent = p[0].Is(V::Missing) ? Value::Int(0) : p[0];
+TemplateValue Int(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("int", a, {"default", "base"}, 0, 1);
+  const TemplateValue& value = Subject(a);
+  const TemplateValue absent = p[0].Is(V::Missing) ? TemplateValue::Int(0) : p[0];
   const int64_t base = p[1].Is(V::Missing) ? 10 : AsIndex(run, p[1]);
   if (value.Is(V::Undefined)) run.FailUndefined(value);
   if (value.IsInteger()) return Positive(run, value);
@@ -112,33 +112,33 @@ Value Int(TemplateRun& run, const Arguments& a) {
   }
   if (!value.Is(V::Str)) return absent;
   if (base == 0 || (base >= 2 && base <= 36)) {
-    const Value parsed = ParseInt(run, value.str(), base);
+    const TemplateValue parsed = ParseInt(run, value.str(), base);
     if (!parsed.Is(V::Missing)) return parsed;
   }
-  const Value number = ParseFloat(run, value.str());
+  const TemplateValue number = ParseFloat(run, value.str());
   return number.Is(V::Missing) || !std::isfinite(number.number) ? absent : WholeOf(run, number.number);
 }
 
-Value Float(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("float", a, {"default"}, 0, 1);
-  const Value& value = Subject(a);
+TemplateValue Float(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("float", a, {"default"}, 0, 1);
+  const TemplateValue& value = Subject(a);
   if (value.Is(V::Undefined)) run.FailUndefined(value);
-  if (value.IsNumber()) return Value::Float(AsDouble(run, value));
-  const Value parsed = value.Is(V::Str) ? ParseFloat(run, value.str()) : Value();
-  return !parsed.Is(V::Missing) ? parsed : p[0].Is(V::Missing) ? Value::Float(0) : p[0];
+  if (value.IsNumber()) return TemplateValue::Float(AsDouble(run, value));
+  const TemplateValue parsed = value.Is(V::Str) ? ParseFloat(run, value.str()) : TemplateValue();
+  return !parsed.Is(V::Missing) ? parsed : p[0].Is(V::Missing) ? TemplateValue::Float(0) : p[0];
 }
 
-Value Abs(TemplateRun& run, const Arguments& a) {
+TemplateValue Abs(TemplateRun& run, const Arguments& a) {
   run.Bind("abs", a, {}, 0, 1);
-  const Value& value = Subject(a);
+  const TemplateValue& value = Subject(a);
   if (!value.IsNumber()) run.TypeError(std::string("bad operand type for abs(): '") + TypeName(value) + "'");
-  if (value.Is(V::Float)) return Value::Float(std::fabs(value.number));
+  if (value.Is(V::Float)) return TemplateValue::Float(std::fabs(value.number));
   return AsBig(value).negative() ? Negated(run, value) : Positive(run, value);
 }
 
-Value Round(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("round", a, {"precision", "method"}, 0, 1);
-  const Value& value = Subject(a);
+TemplateValue Round(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("round", a, {"precision", "method"}, 0, 1);
+  const TemplateValue& value = Subject(a);
   const std::string method = p[1].Is(V::Missing) ? "common" : ToText(run, p[1]);
   if (method != "common" && method != "ceil" && method != "floor")
     run.Fail("FilterArgumentError", "method must be common, ceil or floor");
@@ -146,12 +146,13 @@ Value Round(TemplateRun& run, const Arguments& a) {
   if (!value.IsNumber()) run.TypeError(std::string("type ") + TypeName(value) + " doesn't define __round__ method");
   const int64_t precision = p[0].Is(V::Missing) ? 0 : std::clamp<int64_t>(AsIndex(run, p[0]), -400, 400);
   if (method != "common") {
-    const Value scale = BinaryOf(run, TemplateBinary::Pow, Value::Int(10), Value::Int(precision));
-    const Value scaled = BinaryOf(run, TemplateBinary::Mul, value, scale);
+    const TemplateValue scale =
+        BinaryOf(run, TemplateBinary::Pow, TemplateValue::Int(10), TemplateValue::Int(precision));
+    const TemplateValue scaled = BinaryOf(run, TemplateBinary::Mul, value, scale);
     if (scaled.Is(V::Float) && !std::isfinite(scaled.number))
       run.Fail("OverflowError", "cannot convert float to integer");
-    const Value whole = scaled.Is(V::Float)
-                            ? WholeOf(run, method == "ceil" ? std::ceil(scaled.number) : std::floor(scaled.number))
+    const TemplateValue whole =
+        scaled.Is(V::Float) ? WholeOf(run, method == "ceil" ? std::ceil(scaled.number) : std::floor(scaled.number))
                             : scaled;
     return BinaryOf(run, TemplateBinary::Div, whole, scale);
   }
@@ -173,22 +174,22 @@ Value Round(TemplateRun& run, const Arguments& a) {
     // printf rounds the exact value, halves to even, as Python does.
     char buffer[800];
     std::snprintf(buffer, sizeof(buffer), "%.*f", static_cast<int>(precision), d);
-    return Value::Float(std::strtod(buffer, nullptr));
+    return TemplateValue::Float(std::strtod(buffer, nullptr));
   }
   Arguments whole;
-  whole.positional = {WholeOf(run, d), Value::Int(precision)};
-  if (d == std::floor(d)) return Value::Float(AsDouble(run, Round(run, whole)));
+  whole.positional = {WholeOf(run, d), TemplateValue::Int(precision)};
+  if (d == std::floor(d)) return TemplateValue::Float(AsDouble(run, Round(run, whole)));
   const double scale = std::pow(10.0, static_cast<double>(-precision));
-  return Value::Float(std::copysign(std::nearbyint(d / scale) * scale, d));
+  return TemplateValue::Float(std::copysign(std::nearbyint(d / scale) * scale, d));
 }
 
-Value FileSize(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("filesizeformat", a, {"binary"}, 0, 1);
-  const Value& value = Subject(a);
+TemplateValue FileSize(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("filesizeformat", a, {"binary"}, 0, 1);
+  const TemplateValue& value = Subject(a);
   if (value.Is(V::Undefined)) run.FailUndefined(value);
-  const Value number = value.IsNumber()   ? Value::Float(AsDouble(run, value))
-                       : value.Is(V::Str) ? ParseFloat(run, value.str())
-                                          : Value();
+  const TemplateValue number = value.IsNumber()   ? TemplateValue::Float(AsDouble(run, value))
+                               : value.Is(V::Str) ? ParseFloat(run, value.str())
+                                                  : TemplateValue();
   if (number.Is(V::Missing)) run.ValueError("could not convert to float: " + Repr(run, value));
   const bool binary = Truth(p[0]);
   const double base = binary ? 1024 : 1000, bytes = number.number;

@@ -16,7 +16,7 @@ struct NumberText {
 };
 
 // The integral part of a number, for %d; TypeError for what is none.
-BigInt Whole(TemplateRun& run, const Value& value, char conversion, bool floats) {
+BigInt Whole(TemplateRun& run, const TemplateValue& value, char conversion, bool floats) {
   if (value.IsInteger()) return AsBig(value);
   if (floats && value.Is(ValueKind::Float)) {
     if (!std::isfinite(value.number))
@@ -29,7 +29,7 @@ BigInt Whole(TemplateRun& run, const Value& value, char conversion, bool floats)
 
 class Percent {
  public:
-  Percent(TemplateRun& run, const Value& format, const Value& arguments)
+  Percent(TemplateRun& run, const TemplateValue& format, const TemplateValue& arguments)
       : run_(run), text_(format.str()), markup_(format.markup()), arguments_(arguments) {
     mapping_ = arguments.Is(ValueKind::Dict) || arguments.Is(ValueKind::List) || arguments.Is(ValueKind::Range) ||
                arguments.Is(ValueKind::Undefined);
@@ -57,7 +57,7 @@ class Percent {
     if (at_ >= text_.size()) run_.ValueError("incomplete format");
     return text_[at_++];
   }
-  const Value& Argument() {
+  const TemplateValue& Argument() {
     if (!arguments_.Is(ValueKind::Tuple)) {
       if (next_++ > 0) run_.TypeError("not enough arguments for format string");
       return arguments_;
@@ -67,7 +67,7 @@ class Percent {
   }
   int64_t Number(char& c, const char* what) {
     if (c == '*') {
-      const Value& value = Argument();
+      const TemplateValue& value = Argument();
       if (!value.IsInteger()) run_.TypeError("* wants int");
       c = Take();
       return std::clamp(AsIndex(run_, value), -kMostFormatWidth, kMostFormatWidth);
@@ -82,8 +82,8 @@ class Percent {
   std::string Shown(const std::string& text) const { return markup_ ? EscapeHtml(text) : text; }
 
   std::string One() {
-    const Value* keyed = nullptr;
-    Value found;
+    const TemplateValue* keyed = nullptr;
+    TemplateValue found;
     char c = Take();
     if (c == '(') {
       if (!arguments_.Is(ValueKind::Dict)) run_.TypeError("format requires a mapping");
@@ -92,7 +92,7 @@ class Percent {
         depth += c == '(' ? 1 : 0;
         key.push_back(c);
       }
-      const Value* value = arguments_.As<DictObject>().Find(key);
+      const TemplateValue* value = arguments_.As<DictObject>().Find(key);
       if (value == nullptr) run_.Fail("KeyError", Repr(run_, run_.Str(key)));
       found = *value;
       keyed = &found;
@@ -124,7 +124,7 @@ class Percent {
     }
     if (c == 'h' || c == 'l' || c == 'L') c = Take();
     if (c == '%') return "%";
-    const Value value = keyed != nullptr ? *keyed : Argument();
+    const TemplateValue value = keyed != nullptr ? *keyed : Argument();
     NumberText number;
     std::string body;
     bool numeric = true;
@@ -196,14 +196,14 @@ class Percent {
   TemplateRun& run_;
   const std::string& text_;
   bool markup_;
-  const Value& arguments_;
+  const TemplateValue& arguments_;
   bool mapping_;
   size_t at_ = 0, next_ = 0;
 };
 
 }  // namespace
 
-std::string FormatPercent(TemplateRun& run, const Value& format, const Value& arguments) {
+std::string FormatPercent(TemplateRun& run, const TemplateValue& format, const TemplateValue& arguments) {
   return Percent(run, format, arguments).Format();
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostDigits = 4300;  // of an integer that becomes text, as in CPython
 
-std::string IntText(TemplateRun& run, const Value& value) {
+std::string IntText(TemplateRun& run, const TemplateValue& value) {
   if (value.Is(ValueKind::Int)) return std::to_string(value.integer);
   if (value.Is(ValueKind::Bool)) return value.boolean ? "True" : "False";
   const BigInt& big = value.As<BigObject>().value;
@@ -57,7 +57,7 @@ class Printer {
   explicit Printer(TemplateRun& run) : run_(run) {}
   std::string Take() { return std::move(out_); }
 
-  void Print(const Value& value) {
+  void Print(const TemplateValue& value) {
     const TemplateRun::Deeper deeper(run_);
     run_.Step();
     run_.CheckSize(out_.size());
@@ -112,10 +112,10 @@ class Printer {
   }
 
  private:
-  void Items(const char* open, const std::vector<Value>& items, const char* close) {
+  void Items(const char* open, const std::vector<TemplateValue>& items, const char* close) {
     out_ += open;
     const char* separator = "";
-    for (const Value& item : items) {
+    for (const TemplateValue& item : items) {
       out_ += separator;
       Print(item);
       separator = ", ";
@@ -144,7 +144,7 @@ class JsonPrinter {
   JsonPrinter(TemplateRun& run, const JsonStyle& style) : run_(run), style_(style) {}
   std::string Take() { return std::move(out_); }
 
-  void Print(const Value& value, size_t level) {
+  void Print(const TemplateValue& value, size_t level) {
     const TemplateRun::Deeper deeper(run_);
     run_.Step();
     run_.CheckSize(out_.size());
@@ -192,11 +192,11 @@ class JsonPrinter {
     out_ += bracket;
   }
   void Dict(const DictObject& dict, size_t level) {
-    std::vector<Value> keys = DictItems(run_, dict, ViewObject::Part::Keys);
-    if (style_.sort) SortBy(run_, keys, std::vector<Value>(keys), false);
+    std::vector<TemplateValue> keys = DictItems(run_, dict, ViewObject::Part::Keys);
+    if (style_.sort) SortBy(run_, keys, std::vector<TemplateValue>(keys), false);
     Open('{', keys.size(), level);
     for (size_t i = 0; i < keys.size(); ++i) {
-      const Value& key = keys[i];
+      const TemplateValue& key = keys[i];
       if (i > 0) Between(level);
       switch (key.kind) {
         case ValueKind::Str: Text(key.str()); break;
@@ -266,23 +266,23 @@ std::string FloatRepr(double value) {
   return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
 }
 
-std::string Repr(TemplateRun& run, const Value& value) {
+std::string Repr(TemplateRun& run, const TemplateValue& value) {
   Printer printer(run);
   printer.Print(value);
   return printer.Take();
 }
 
-std::string ToText(TemplateRun& run, const Value& value) {
+std::string ToText(TemplateRun& run, const TemplateValue& value) {
   if (value.Is(ValueKind::Str)) return value.str();
   if (value.Is(ValueKind::Undefined)) return "";
   return Repr(run, value);
 }
 
-Value SoftText(TemplateRun& run, const Value& value) {
+TemplateValue SoftText(TemplateRun& run, const TemplateValue& value) {
   return value.Is(ValueKind::Str) ? value : run.Str(ToText(run, value));
 }
 
-std::string ToJson(TemplateRun& run, const Value& value, const JsonStyle& style) {
+std::string ToJson(TemplateRun& run, const TemplateValue& value, const JsonStyle& style) {
   JsonPrinter printer(run, style);
   printer.Print(value, 0);
   return printer.Take();

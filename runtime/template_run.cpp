@@ -12,47 +12,47 @@ namespace llmc {
 
 TemplateRun::~TemplateRun() = default;
 
-Value TemplateRun::Str(std::string text, bool markup) {
+TemplateValue TemplateRun::Str(std::string text, bool markup) {
   CheckSize(text.size());
   Step(text.size() / 64);
   StrObject* object = New<StrObject>(text.size());
   object->text = std::move(text);
   object->markup = markup;
-  return Value::Of(ValueKind::Str, object);
+  return TemplateValue::Of(ValueKind::Str, object);
 }
 
-Value TemplateRun::List(std::vector<Value> items) {
-  ListObject* object = New<ListObject>(items.size() * sizeof(Value));
+TemplateValue TemplateRun::List(std::vector<TemplateValue> items) {
+  ListObject* object = New<ListObject>(items.size() * sizeof(TemplateValue));
   object->items = std::move(items);
-  return Value::Of(ValueKind::List, object);
+  return TemplateValue::Of(ValueKind::List, object);
 }
 
-Value TemplateRun::Tuple(std::vector<Value> items) {
-  Value tuple = List(std::move(items));
+TemplateValue TemplateRun::Tuple(std::vector<TemplateValue> items) {
+  TemplateValue tuple = List(std::move(items));
   tuple.kind = ValueKind::Tuple;
   return tuple;
 }
 
-Value TemplateRun::Big(BigInt value) {
-  if (value.FitsInt64()) return Value::Int(value.ToInt64());
+TemplateValue TemplateRun::Big(BigInt value) {
+  if (value.FitsInt64()) return TemplateValue::Int(value.ToInt64());
   BigObject* object = New<BigObject>(value.bits() / 8);
   object->value = std::move(value);
-  return Value::Of(ValueKind::BigInt, object);
+  return TemplateValue::Of(ValueKind::BigInt, object);
 }
 
-Value TemplateRun::Undefined(std::string message, bool security) {
+TemplateValue TemplateRun::Undefined(std::string message, bool security) {
   UndefinedObject* object = New<UndefinedObject>(message.size());
   object->message = std::move(message);
   object->security = security;
-  return Value::Of(ValueKind::Undefined, object);
+  return TemplateValue::Of(ValueKind::Undefined, object);
 }
 
 namespace {
 
 struct CallbackIterator : IteratorObject {
-  std::function<bool(TemplateRun&, Value&)> next;
+  std::function<bool(TemplateRun&, TemplateValue&)> next;
   bool done = false;
-  bool Next(TemplateRun& run, Value& out) override {
+  bool Next(TemplateRun& run, TemplateValue& out) override {
     if (!done && !next(run, out)) done = true;
     return !done;
   }
@@ -62,18 +62,18 @@ uint64_t Mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9E3779B9
 
 }  // namespace
 
-Value TemplateRun::Iterator(std::function<bool(TemplateRun&, Value&)> next, const char* type) {
+TemplateValue TemplateRun::Iterator(std::function<bool(TemplateRun&, TemplateValue&)> next, const char* type) {
   CallbackIterator* iterator = New<CallbackIterator>(64);
   iterator->next = std::move(next);
   iterator->type = type;
-  return Value::Of(ValueKind::Iterator, iterator);
+  return TemplateValue::Of(ValueKind::Iterator, iterator);
 }
 
-Value TemplateRun::Function(const char* name, NativeFunction function) {
+TemplateValue TemplateRun::Function(const char* name, NativeFunction function) {
   FunctionObject* object = New<FunctionObject>();
   object->name = name;
   object->function = function;
-  return Value::Of(ValueKind::Function, object);
+  return TemplateValue::Of(ValueKind::Function, object);
 }
 
 void TemplateRun::Fail(std::string_view type, std::string_view message) const {
@@ -90,7 +90,7 @@ void TemplateRun::Fail(std::string_view type, std::string_view message) const {
   throw TemplateError(text.append(message));
 }
 
-void TemplateRun::FailUndefined(const Value& undefined) const {
+void TemplateRun::FailUndefined(const TemplateValue& undefined) const {
   const UndefinedObject& object = undefined.As<UndefinedObject>();
   Fail(object.security ? "SecurityError" : "UndefinedError", object.message);
 }
@@ -99,7 +99,7 @@ void TemplateRun::TooMuch(const char* what, uint64_t limit) const {
   Fail("", "more than " + std::to_string(limit) + " " + what);
 }
 
-bool TemplateRun::Next(IteratorObject& iterator, Value& out) {
+bool TemplateRun::Next(IteratorObject& iterator, TemplateValue& out) {
   Step();
   if (iterator.reentered) ValueError("generator already executing");
   const Deeper deeper(*this);
@@ -109,9 +109,10 @@ bool TemplateRun::Next(IteratorObject& iterator, Value& out) {
   return more;
 }
 
-std::vector<Value> TemplateRun::Bind(std::string_view function, const Arguments& arguments,
-                                     std::initializer_list<std::string_view> names, size_t required, size_t skip) {
-  std::vector<Value> bound(names.size());
+std::vector<TemplateValue> TemplateRun::Bind(std::string_view function, const Arguments& arguments,
+                                             std::initializer_list<std::string_view> names, size_t required,
+                                             size_t skip) {
+  std::vector<TemplateValue> bound(names.size());
   const size_t given = arguments.positional.size() - std::min(skip, arguments.positional.size());
   if (given > names.size())
     TypeError(std::string(function) + "() takes at most " + std::to_string(names.size()) + " arguments (" +
@@ -120,7 +121,7 @@ std::vector<Value> TemplateRun::Bind(std::string_view function, const Arguments&
   for (const auto& [name, value] : arguments.keywords) {
     const auto* found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) TypeError(std::string(function) + "() got an unexpected keyword argument '" + name + "'");
-    Value& place = bound[static_cast<size_t>(found - names.begin())];
+    TemplateValue& place = bound[static_cast<size_t>(found - names.begin())];
     if (!place.Is(ValueKind::Missing))
       TypeError(std::string(function) + "() got multiple values for argument '" + name + "'");
     place = value;
@@ -134,20 +135,20 @@ std::vector<Value> TemplateRun::Bind(std::string_view function, const Arguments&
 
 // Dicts.
 
-bool Hashable(const Value& value) {
+bool Hashable(const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::List:
     case ValueKind::Dict: return false;
     case ValueKind::View: return value.As<ViewObject>().part == ViewObject::Part::Values;
     case ValueKind::Tuple: {
-      const std::vector<Value>& items = value.items();
+      const std::vector<TemplateValue>& items = value.items();
       return std::all_of(items.begin(), items.end(), Hashable);
     }
     default: return true;
   }
 }
 
-uint64_t HashOf(const Value& value) {
+uint64_t HashOf(const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Str: return Mix(1, std::hash<std::string>()(value.str()));
     case ValueKind::Bool:
@@ -162,7 +163,7 @@ uint64_t HashOf(const Value& value) {
     case ValueKind::BigInt: return value.As<BigObject>().value.Hash();
     case ValueKind::Tuple: {
       uint64_t hash = 5;
-      for (const Value& item : value.items()) hash = Mix(hash, HashOf(item));
+      for (const TemplateValue& item : value.items()) hash = Mix(hash, HashOf(item));
       return hash;
     }
     case ValueKind::None:
@@ -172,7 +173,7 @@ uint64_t HashOf(const Value& value) {
   }
 }
 
-bool KeyEqual(const Value& a, const Value& b) {
+bool KeyEqual(const TemplateValue& a, const TemplateValue& b) {
   if (a.Is(ValueKind::Str) || b.Is(ValueKind::Str)) return a.kind == b.kind && a.str() == b.str();
   if (a.IsNumber() && b.IsNumber()) {
     bool unordered = false;
@@ -184,7 +185,7 @@ bool KeyEqual(const Value& a, const Value& b) {
     case ValueKind::None:
     case ValueKind::Missing: return true;
     case ValueKind::Tuple: {
-      const std::vector<Value>&x = a.items(), &y = b.items();
+      const std::vector<TemplateValue>&x = a.items(), &y = b.items();
       return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), KeyEqual);
     }
     default: return a.object == b.object;
@@ -197,7 +198,7 @@ constexpr size_t kPlain = 8;  // up to so many keys are looked for one by one
 
 }  // namespace
 
-const Value* DictObject::Find(const Value& key) const {
+const TemplateValue* DictObject::Find(const TemplateValue& key) const {
   if (index.empty()) {
     for (const auto& [k, value] : items) {
       if (KeyEqual(k, key)) return &value;
@@ -211,15 +212,15 @@ const Value* DictObject::Find(const Value& key) const {
   return nullptr;
 }
 
-const Value* DictObject::Find(std::string_view key) const {
+const TemplateValue* DictObject::Find(std::string_view key) const {
   StrObject text;
   text.text = key;
-  return Find(Value::Of(ValueKind::Str, &text));
+  return Find(TemplateValue::Of(ValueKind::Str, &text));
 }
 
-void DictObject::Set(const Value& key, const Value& value) {
-  if (const Value* found = Find(key)) {
-    *const_cast<Value*>(found) = value;
+void DictObject::Set(const TemplateValue& key, const TemplateValue& value) {
+  if (const TemplateValue* found = Find(key)) {
+    *const_cast<TemplateValue*>(found) = value;
     return;
   }
   items.emplace_back(key, value);
@@ -237,20 +238,20 @@ void DictObject::Set(const Value& key, const Value& value) {
   }
 }
 
-void SetKey(TemplateRun& run, DictObject& to, const Value& key, const Value& value) {
+void SetKey(TemplateRun& run, DictObject& to, const TemplateValue& key, const TemplateValue& value) {
   if (!Hashable(key)) run.TypeError(std::string("unhashable type: '") + TypeName(key) + "'");
-  run.Charge(sizeof(Value) * 4);
+  run.Charge(sizeof(TemplateValue) * 4);
   to.Set(key, value);
 }
 
-void UpdateDict(TemplateRun& run, DictObject& to, const Value& from) {
+void UpdateDict(TemplateRun& run, DictObject& to, const TemplateValue& from) {
   if (from.Is(ValueKind::Dict)) {
     for (const auto& [key, value] : from.As<DictObject>().items) SetKey(run, to, key, value);
     return;
   }
-  for (const Value& pair : ListOf(run, from)) {
+  for (const TemplateValue& pair : ListOf(run, from)) {
     if (!IsIterable(pair)) run.TypeError("cannot convert dictionary update sequence element to a sequence");
-    const std::vector<Value> parts = ListOf(run, pair);
+    const std::vector<TemplateValue> parts = ListOf(run, pair);
     if (parts.size() != 2)
       run.ValueError("dictionary update sequence element has length " + std::to_string(parts.size()) +
                      "; 2 is required");
@@ -258,9 +259,9 @@ void UpdateDict(TemplateRun& run, DictObject& to, const Value& from) {
   }
 }
 
-std::vector<Value> DictItems(TemplateRun& run, const DictObject& dict, ViewObject::Part part) {
+std::vector<TemplateValue> DictItems(TemplateRun& run, const DictObject& dict, ViewObject::Part part) {
   run.Step(dict.items.size());
-  std::vector<Value> result;
+  std::vector<TemplateValue> result;
   for (const auto& [key, value] : dict.items) {
     result.push_back(part == ViewObject::Part::Keys     ? key
                      : part == ViewObject::Part::Values ? value
@@ -271,7 +272,7 @@ std::vector<Value> DictItems(TemplateRun& run, const DictObject& dict, ViewObjec
 
 // Iteration.
 
-bool IsIterable(const Value& value) {
+bool IsIterable(const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Undefined:
     case ValueKind::Str:
@@ -289,10 +290,10 @@ bool IsIterable(const Value& value) {
 namespace {
 
 struct ItemsIterator : IteratorObject {
-  const std::vector<Value>* items = nullptr;
-  std::vector<Value> own;
+  const std::vector<TemplateValue>* items = nullptr;
+  std::vector<TemplateValue> own;
   size_t at = 0;
-  bool Next(TemplateRun& /*run*/, Value& out) override {
+  bool Next(TemplateRun& /*run*/, TemplateValue& out) override {
     if (at == items->size()) return false;
     out = (*items)[at++];
     return true;
@@ -300,9 +301,9 @@ struct ItemsIterator : IteratorObject {
 };
 
 struct TextIterator : IteratorObject {
-  Value text;
+  TemplateValue text;
   size_t at = 0;
-  bool Next(TemplateRun& run, Value& out) override {
+  bool Next(TemplateRun& run, TemplateValue& out) override {
     const std::string& bytes = text.str();
     if (at >= bytes.size()) return false;
     const size_t size = DecodeUtf8(bytes, at).bytes;
@@ -315,16 +316,16 @@ struct TextIterator : IteratorObject {
 struct RangeIterator : IteratorObject {
   const RangeObject* range = nullptr;
   int64_t at = 0;
-  bool Next(TemplateRun& /*run*/, Value& out) override {
+  bool Next(TemplateRun& /*run*/, TemplateValue& out) override {
     if (at >= range->length) return false;
-    out = Value::Int(range->start + range->step * at++);
+    out = TemplateValue::Int(range->start + range->step * at++);
     return true;
   }
 };
 
 }  // namespace
 
-IteratorObject* IteratorOf(TemplateRun& run, const Value& value) {
+IteratorObject* IteratorOf(TemplateRun& run, const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Iterator: return &value.As<IteratorObject>();
     case ValueKind::List:
@@ -359,21 +360,21 @@ IteratorObject* IteratorOf(TemplateRun& run, const Value& value) {
   }
 }
 
-std::vector<Value> ListOf(TemplateRun& run, const Value& iterable) {
+std::vector<TemplateValue> ListOf(TemplateRun& run, const TemplateValue& iterable) {
   if (iterable.IsSequence()) {
     run.Step(iterable.items().size());
     return iterable.items();
   }
   IteratorObject* iterator = IteratorOf(run, iterable);
-  std::vector<Value> items;
-  for (Value item; run.Next(*iterator, item);) {
-    run.Charge(sizeof(Value));
+  std::vector<TemplateValue> items;
+  for (TemplateValue item; run.Next(*iterator, item);) {
+    run.Charge(sizeof(TemplateValue));
     items.push_back(item);
   }
   return items;
 }
 
-Value ReversedOf(TemplateRun& run, const Value& value) {
+TemplateValue ReversedOf(TemplateRun& run, const TemplateValue& value) {
   const char* type = "reversed";
   switch (value.kind) {
     case ValueKind::List: type = "list_reverseiterator"; break;
@@ -385,16 +386,16 @@ Value ReversedOf(TemplateRun& run, const Value& value) {
     case ValueKind::Undefined: break;
     default: return {};
   }
-  std::vector<Value> items = ListOf(run, value);
+  std::vector<TemplateValue> items = ListOf(run, value);
   std::reverse(items.begin(), items.end());
-  ItemsIterator* iterator = run.New<ItemsIterator>(items.size() * sizeof(Value));
+  ItemsIterator* iterator = run.New<ItemsIterator>(items.size() * sizeof(TemplateValue));
   iterator->own = std::move(items);
   iterator->items = &iterator->own;
   iterator->type = type;
-  return Value::Of(ValueKind::Iterator, iterator);
+  return TemplateValue::Of(ValueKind::Iterator, iterator);
 }
 
-std::optional<int64_t> LengthOf(TemplateRun& run, const Value& value) {
+std::optional<int64_t> LengthOf(TemplateRun& run, const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Undefined: return 0;
     case ValueKind::Str: return TextLength(value);
@@ -408,7 +409,7 @@ std::optional<int64_t> LengthOf(TemplateRun& run, const Value& value) {
   }
 }
 
-bool Truth(const Value& value) {
+bool Truth(const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Missing:
     case ValueKind::Undefined:
@@ -426,7 +427,7 @@ bool Truth(const Value& value) {
   }
 }
 
-const char* TypeName(const Value& value) {
+const char* TypeName(const TemplateValue& value) {
   switch (value.kind) {
     case ValueKind::Missing:
     case ValueKind::Undefined: return "Undefined";

@@ -30,7 +30,7 @@ class TemplateRun {
 
   std::string Render();
 
-  void SetVariable(const std::string& name, const Value& value) { variables_->Set(Str(name), value); }
+  void SetVariable(const std::string& name, const TemplateValue& value) { variables_->Set(Str(name), value); }
   // Seconds since 1970 and microseconds, for strftime_now; without it the system's clock.
   std::optional<std::pair<int64_t, int64_t>> now;
 
@@ -43,14 +43,14 @@ class TemplateRun {
     objects_.push_back(std::move(object));
     return pointer;
   }
-  Value Str(std::string text, bool markup = false);
-  Value List(std::vector<Value> items);
-  Value Tuple(std::vector<Value> items);
-  Value Big(BigInt value);  // an Int if it fits
-  Value Undefined(std::string message, bool security = false);
+  TemplateValue Str(std::string text, bool markup = false);
+  TemplateValue List(std::vector<TemplateValue> items);
+  TemplateValue Tuple(std::vector<TemplateValue> items);
+  TemplateValue Big(BigInt value);  // an Int if it fits
+  TemplateValue Undefined(std::string message, bool security = false);
   DictObject* NewDict() { return New<DictObject>(); }
-  Value Iterator(std::function<bool(TemplateRun&, Value&)> next, const char* type = "generator");
-  Value Function(const char* name, NativeFunction function);
+  TemplateValue Iterator(std::function<bool(TemplateRun&, TemplateValue&)> next, const char* type = "generator");
+  TemplateValue Function(const char* name, NativeFunction function);
 
   // Limits.
   void Step(uint64_t count = 1) {
@@ -83,37 +83,38 @@ class TemplateRun {
   [[noreturn]] void TypeError(std::string_view message) const { Fail("TypeError", message); }
   [[noreturn]] void ValueError(std::string_view message) const { Fail("ValueError", message); }
   // Using an undefined value.
-  [[noreturn]] void FailUndefined(const Value& undefined) const;
+  [[noreturn]] void FailUndefined(const TemplateValue& undefined) const;
 
   // Calls.
-  Value Call(const Value& callee, const Arguments& arguments);
-  Value CallMacro(const MacroObject& macro, const Arguments& arguments);
-  Value CallFilter(const std::string& name, const Arguments& arguments);
+  TemplateValue Call(const TemplateValue& callee, const Arguments& arguments);
+  TemplateValue CallMacro(const MacroObject& macro, const Arguments& arguments);
+  TemplateValue CallFilter(const std::string& name, const Arguments& arguments);
   bool CallTest(const std::string& name, const Arguments& arguments);
   // The text of a recursive loop's body over a value.
-  Value RecursiveLoop(const TemplateFunction& function, FrameObject* outer, const Value& iterable, int64_t depth);
-  bool Next(IteratorObject& iterator, Value& out);
-  bool LoopNext(LoopObject& loop, Value& out);
-  const Value& LoopPeek(LoopObject& loop);
+  TemplateValue RecursiveLoop(const TemplateFunction& function, FrameObject* outer, const TemplateValue& iterable,
+                              int64_t depth);
+  bool Next(IteratorObject& iterator, TemplateValue& out);
+  bool LoopNext(LoopObject& loop, TemplateValue& out);
+  const TemplateValue& LoopPeek(LoopObject& loop);
   int64_t LoopLength(LoopObject& loop);
   // Binds arguments to names, the first `required` of which must be there; others are Missing.
-  std::vector<Value> Bind(std::string_view function, const Arguments& arguments,
-                          std::initializer_list<std::string_view> names, size_t required, size_t skip = 0);
+  std::vector<TemplateValue> Bind(std::string_view function, const Arguments& arguments,
+                                  std::initializer_list<std::string_view> names, size_t required, size_t skip = 0);
 
   const TextTables& tables() const { return tables_; }
   const TemplateProgram& program() const { return program_; }
 
  private:
   [[noreturn]] void TooMuch(const char* what, uint64_t limit) const;
-  Value RunFunction(const TemplateFunction& function, FrameObject& frame);
+  TemplateValue RunFunction(const TemplateFunction& function, FrameObject& frame);
   Arguments PopArguments(uint32_t shape, uint32_t names);
-  Value Pop();
-  Value& Top();
-  void Push(const Value& value) { stack_.push_back(value); }
-  std::vector<Value> PopMany(uint32_t count);
-  Value& Variable(FrameObject& frame, uint32_t place);
+  TemplateValue Pop();
+  TemplateValue& Top();
+  void Push(const TemplateValue& value) { stack_.push_back(value); }
+  std::vector<TemplateValue> PopMany(uint32_t count);
+  TemplateValue& Variable(FrameObject& frame, uint32_t place);
   void Emit(std::string_view text);
-  const Value& Constant(uint32_t index) const { return constants_[index]; }
+  const TemplateValue& Constant(uint32_t index) const { return constants_[index]; }
   const std::string& Name(uint32_t index) const { return program_.constants[index].text; }
 
   const TemplateProgram& program_;
@@ -123,70 +124,73 @@ class TemplateRun {
   uint32_t depth_ = 0;
   size_t at_ = 0;  // the instruction that runs: for messages
   std::vector<std::unique_ptr<Object>> objects_;
-  std::vector<Value> constants_, stack_;
+  std::vector<TemplateValue> constants_, stack_;
   std::vector<std::string> buffers_;
   DictObject* variables_ = nullptr;
   DictObject* globals_ = nullptr;
 };
 
 // Operations. Python's name of a value's type: "str", "dict", "NoneType", ..
-const char* TypeName(const Value& value);
-bool Truth(const Value& value);
-std::string ToText(TemplateRun& run, const Value& value);  // str(x)
-std::string Repr(TemplateRun& run, const Value& value);
+const char* TypeName(const TemplateValue& value);
+bool Truth(const TemplateValue& value);
+std::string ToText(TemplateRun& run, const TemplateValue& value);  // str(x)
+std::string Repr(TemplateRun& run, const TemplateValue& value);
 // soft_str: a Str as it is, anything else as its text.
-Value SoftText(TemplateRun& run, const Value& value);
+TemplateValue SoftText(TemplateRun& run, const TemplateValue& value);
 std::string FloatRepr(double value);
 struct JsonStyle {
   bool ascii = false, sort = false;
   std::optional<std::string> indent;
   std::string item = ", ", key = ": ";
 };
-std::string ToJson(TemplateRun& run, const Value& value, const JsonStyle& style);
+std::string ToJson(TemplateRun& run, const TemplateValue& value, const JsonStyle& style);
 
-Value BinaryOf(TemplateRun& run, TemplateBinary op, const Value& a, const Value& b);
-Value Negated(TemplateRun& run, const Value& value);
-Value Positive(TemplateRun& run, const Value& value);
-bool Equal(TemplateRun& run, const Value& a, const Value& b);
-bool CompareOf(TemplateRun& run, TemplateCompare op, const Value& a, const Value& b);
-bool Contains(TemplateRun& run, const Value& item, const Value& container);
-BigInt AsBig(const Value& integer);                      // of Int, Bool, BigInt
-double AsDouble(TemplateRun& run, const Value& number);  // OverflowError for an integer that is too large
-int CompareNumbers(const Value& a, const Value& b, bool& unordered);
+TemplateValue BinaryOf(TemplateRun& run, TemplateBinary op, const TemplateValue& a, const TemplateValue& b);
+TemplateValue Negated(TemplateRun& run, const TemplateValue& value);
+TemplateValue Positive(TemplateRun& run, const TemplateValue& value);
+bool Equal(TemplateRun& run, const TemplateValue& a, const TemplateValue& b);
+bool CompareOf(TemplateRun& run, TemplateCompare op, const TemplateValue& a, const TemplateValue& b);
+bool Contains(TemplateRun& run, const TemplateValue& item, const TemplateValue& container);
+BigInt AsBig(const TemplateValue& integer);                      // of Int, Bool, BigInt
+double AsDouble(TemplateRun& run, const TemplateValue& number);  // OverflowError for an integer that is too large
+int CompareNumbers(const TemplateValue& a, const TemplateValue& b, bool& unordered);
 // A number of things: of an Int or Bool, clamped to 64 bits. TypeError: `what` for anything else.
-int64_t AsIndex(TemplateRun& run, const Value& value, std::string_view what = "integer");
+int64_t AsIndex(TemplateRun& run, const TemplateValue& value, std::string_view what = "integer");
 
-Value GetAttribute(TemplateRun& run, const Value& object, const std::string& name);  // x.name
-Value GetItem(TemplateRun& run, const Value& object, const Value& key);              // x[key]
+TemplateValue GetAttribute(TemplateRun& run, const TemplateValue& object, const std::string& name);  // x.name
+TemplateValue GetItem(TemplateRun& run, const TemplateValue& object, const TemplateValue& key);      // x[key]
 // The attribute alone; Missing: there is none. Used by both.
-Value FindAttribute(TemplateRun& run, const Value& object, const std::string& name);
-Value SliceOf(TemplateRun& run, const Value& object, const Value& start, const Value& stop, const Value& step);
+TemplateValue FindAttribute(TemplateRun& run, const TemplateValue& object, const std::string& name);
+TemplateValue SliceOf(TemplateRun& run, const TemplateValue& object, const TemplateValue& start,
+                      const TemplateValue& stop, const TemplateValue& step);
 struct SliceRange {
   int64_t start, step, length;
 };
-SliceRange ResolveSlice(TemplateRun& run, int64_t size, const Value& start, const Value& stop, const Value& step);
-std::optional<int64_t> LengthOf(TemplateRun& run, const Value& value);  // len(x); nothing: it has none
-IteratorObject* IteratorOf(TemplateRun& run, const Value& value);       // iter(x)
-bool IsIterable(const Value& value);
-std::vector<Value> ListOf(TemplateRun& run, const Value& iterable);
-Value ReversedOf(TemplateRun& run, const Value& value);  // reversed(x); Missing: it isn't reversible
-std::vector<Value> DictItems(TemplateRun& run, const DictObject& dict, ViewObject::Part part);
+SliceRange ResolveSlice(TemplateRun& run, int64_t size, const TemplateValue& start, const TemplateValue& stop,
+                        const TemplateValue& step);
+std::optional<int64_t> LengthOf(TemplateRun& run, const TemplateValue& value);  // len(x); nothing: it has none
+IteratorObject* IteratorOf(TemplateRun& run, const TemplateValue& value);       // iter(x)
+bool IsIterable(const TemplateValue& value);
+std::vector<TemplateValue> ListOf(TemplateRun& run, const TemplateValue& iterable);
+TemplateValue ReversedOf(TemplateRun& run, const TemplateValue& value);  // reversed(x); Missing: it isn't reversible
+std::vector<TemplateValue> DictItems(TemplateRun& run, const DictObject& dict, ViewObject::Part part);
 // dict(x): from a dict or pairs, into `to`.
-void UpdateDict(TemplateRun& run, DictObject& to, const Value& from);
-void SetKey(TemplateRun& run, DictObject& to, const Value& key, const Value& value);  // TypeError: unhashable
+void UpdateDict(TemplateRun& run, DictObject& to, const TemplateValue& from);
+void SetKey(TemplateRun& run, DictObject& to, const TemplateValue& key,
+            const TemplateValue& value);  // TypeError: unhashable
 
 // sorted(): stable, by `keys` (as many as items).
-void SortBy(TemplateRun& run, std::vector<Value>& items, const std::vector<Value>& keys, bool reverse);
+void SortBy(TemplateRun& run, std::vector<TemplateValue>& items, const std::vector<TemplateValue>& keys, bool reverse);
 
 // '%' and str.format, with the argument values. markup: escapes what it fills in.
-std::string FormatPercent(TemplateRun& run, const Value& format, const Value& arguments);
-std::string FormatBraces(TemplateRun& run, const Value& format, const Arguments& arguments);
-std::string FormatSpec(TemplateRun& run, const Value& value, std::string_view spec);
+std::string FormatPercent(TemplateRun& run, const TemplateValue& format, const TemplateValue& arguments);
+std::string FormatBraces(TemplateRun& run, const TemplateValue& format, const Arguments& arguments);
+std::string FormatSpec(TemplateRun& run, const TemplateValue& value, std::string_view spec);
 std::string EscapeHtml(std::string_view text);
-Value EscapedOf(TemplateRun& run, const Value& value);  // markupsafe.escape
+TemplateValue EscapedOf(TemplateRun& run, const TemplateValue& value);  // markupsafe.escape
 
 // Methods and globals by name; null: none.
-NativeMethod FindMethod(const Value& self, std::string_view name, const char*& stored_name);
+NativeMethod FindMethod(const TemplateValue& self, std::string_view name, const char*& stored_name);
 bool IsKnownFilter(std::string_view name);
 bool IsKnownTest(std::string_view name);
 NativeFunction FindFilter(std::string_view name);
@@ -194,6 +198,6 @@ NativeFunction FindTest(std::string_view name);
 NativeFunction FindNumberFilter(std::string_view name);
 NativeFunction FindSequenceFilter(std::string_view name);
 void AddGlobals(TemplateRun& run, DictObject& globals);
-Value StrftimeNow(TemplateRun& run, const Arguments& arguments);
+TemplateValue StrftimeNow(TemplateRun& run, const Arguments& arguments);
 
 }  // namespace llmc

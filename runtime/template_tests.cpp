@@ -13,94 +13,94 @@ namespace {
 
 using V = ValueKind;
 
-const Value& Subject(const Arguments& a) { return a.positional[0]; }
+const TemplateValue& Subject(const Arguments& a) { return a.positional[0]; }
 
-template <bool (*holds)(const Value&)>
-Value Simple(TemplateRun& run, const Arguments& a) {
+template <bool (*holds)(const TemplateValue&)>
+TemplateValue Simple(TemplateRun& run, const Arguments& a) {
   run.Bind("test", a, {}, 0, 1);
-  return Value::Bool(holds(Subject(a)));
+  return TemplateValue::Bool(holds(Subject(a)));
 }
 
-bool IsDefined(const Value& v) { return !v.Is(V::Undefined); }
-bool IsUndefined(const Value& v) { return v.Is(V::Undefined); }
-bool IsNone(const Value& v) { return v.Is(V::None); }
-bool IsBoolean(const Value& v) { return v.Is(V::Bool); }
-bool IsFalse(const Value& v) { return v.Is(V::Bool) && !v.boolean; }
-bool IsTrue(const Value& v) { return v.Is(V::Bool) && v.boolean; }
-bool IsWhole(const Value& v) { return v.IsInteger() && !v.Is(V::Bool); }
-bool IsFloat(const Value& v) { return v.Is(V::Float); }
-bool IsString(const Value& v) { return v.Is(V::Str); }
-bool IsMapping(const Value& v) { return v.Is(V::Dict); }
-bool IsNumber(const Value& v) { return v.IsNumber(); }
-bool IsEscaped(const Value& v) { return v.markup(); }
-bool IsSequence(const Value& v) {  // has a length and items
+bool IsDefined(const TemplateValue& v) { return !v.Is(V::Undefined); }
+bool IsUndefined(const TemplateValue& v) { return v.Is(V::Undefined); }
+bool IsNone(const TemplateValue& v) { return v.Is(V::None); }
+bool IsBoolean(const TemplateValue& v) { return v.Is(V::Bool); }
+bool IsFalse(const TemplateValue& v) { return v.Is(V::Bool) && !v.boolean; }
+bool IsTrue(const TemplateValue& v) { return v.Is(V::Bool) && v.boolean; }
+bool IsWhole(const TemplateValue& v) { return v.IsInteger() && !v.Is(V::Bool); }
+bool IsFloat(const TemplateValue& v) { return v.Is(V::Float); }
+bool IsString(const TemplateValue& v) { return v.Is(V::Str); }
+bool IsMapping(const TemplateValue& v) { return v.Is(V::Dict); }
+bool IsNumber(const TemplateValue& v) { return v.IsNumber(); }
+bool IsEscaped(const TemplateValue& v) { return v.markup(); }
+bool IsSequence(const TemplateValue& v) {  // has a length and items
   return v.Is(V::Str) || v.IsSequence() || v.Is(V::Dict) || v.Is(V::Range) || v.Is(V::Undefined);
 }
-bool IsCallable(const Value& v) {
+bool IsCallable(const TemplateValue& v) {
   return v.Is(V::Macro) || v.Is(V::Function) || v.Is(V::Method) || v.Is(V::Undefined) || v.Is(V::Joiner) ||
          v.Is(V::Loop);
 }
 
 template <TemplateCompare op>
-Value Compared(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("test", a, {"other"}, 1, 1);
-  return Value::Bool(CompareOf(run, op, Subject(a), p[0]));
+TemplateValue Compared(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("test", a, {"other"}, 1, 1);
+  return TemplateValue::Bool(CompareOf(run, op, Subject(a), p[0]));
 }
 
 // value % number == rest
-Value Rest(TemplateRun& run, const Value& value, const Value& number, int64_t rest) {
-  return Value::Bool(Equal(run, BinaryOf(run, TemplateBinary::Mod, value, number), Value::Int(rest)));
+TemplateValue Rest(TemplateRun& run, const TemplateValue& value, const TemplateValue& number, int64_t rest) {
+  return TemplateValue::Bool(Equal(run, BinaryOf(run, TemplateBinary::Mod, value, number), TemplateValue::Int(rest)));
 }
-Value Odd(TemplateRun& run, const Arguments& a) {
+TemplateValue Odd(TemplateRun& run, const Arguments& a) {
   run.Bind("odd", a, {}, 0, 1);
-  return Rest(run, Subject(a), Value::Int(2), 1);
+  return Rest(run, Subject(a), TemplateValue::Int(2), 1);
 }
-Value Even(TemplateRun& run, const Arguments& a) {
+TemplateValue Even(TemplateRun& run, const Arguments& a) {
   run.Bind("even", a, {}, 0, 1);
-  return Rest(run, Subject(a), Value::Int(2), 0);
+  return Rest(run, Subject(a), TemplateValue::Int(2), 0);
 }
-Value DivisibleBy(TemplateRun& run, const Arguments& a) {
+TemplateValue DivisibleBy(TemplateRun& run, const Arguments& a) {
   return Rest(run, Subject(a), run.Bind("divisibleby", a, {"num"}, 1, 1)[0], 0);
 }
 
 template <bool upper>
-Value Cased(TemplateRun& run, const Arguments& a) {
+TemplateValue Cased(TemplateRun& run, const Arguments& a) {
   run.Bind("test", a, {}, 0, 1);
-  const Value text = SoftText(run, Subject(a));
+  const TemplateValue text = SoftText(run, Subject(a));
   const char* name = nullptr;
   return FindMethod(text, upper ? "isupper" : "islower", name)(run, text, Arguments());
 }
 
-Value SameAs(TemplateRun& run, const Arguments& a) {
-  const Value other = run.Bind("sameas", a, {"other"}, 1, 1)[0];
-  const Value& value = Subject(a);
-  if (value.kind != other.kind) return Value::Bool(false);
+TemplateValue SameAs(TemplateRun& run, const Arguments& a) {
+  const TemplateValue other = run.Bind("sameas", a, {"other"}, 1, 1)[0];
+  const TemplateValue& value = Subject(a);
+  if (value.kind != other.kind) return TemplateValue::Bool(false);
   switch (value.kind) {
-    case V::None: return Value::Bool(true);
-    case V::Bool: return Value::Bool(value.boolean == other.boolean);
+    case V::None: return TemplateValue::Bool(true);
+    case V::Bool: return TemplateValue::Bool(value.boolean == other.boolean);
     case V::Int:
-      if (value.integer != other.integer) return Value::Bool(false);
-      if (value.integer >= -5 && value.integer <= 256) return Value::Bool(true);  // CPython keeps one of each
+      if (value.integer != other.integer) return TemplateValue::Bool(false);
+      if (value.integer >= -5 && value.integer <= 256) return TemplateValue::Bool(true);  // CPython keeps one of each
       break;
     case V::Float:
     case V::BigInt:
     case V::Str:
     case V::Tuple:
-      if (!Equal(run, value, other)) return Value::Bool(false);
+      if (!Equal(run, value, other)) return TemplateValue::Bool(false);
       break;
-    default: return Value::Bool(value.object == other.object);
+    default: return TemplateValue::Bool(value.object == other.object);
   }
   run.Fail("", std::string("whether two equal values of type ") + TypeName(value) +
                    " are the same object isn't known (sameas): not supported");
 }
 
-Value IsFilter(TemplateRun& run, const Arguments& a) {
+TemplateValue IsFilter(TemplateRun& run, const Arguments& a) {
   run.Bind("filter", a, {}, 0, 1);
-  return Value::Bool(Subject(a).Is(V::Str) && IsKnownFilter(Subject(a).str()));
+  return TemplateValue::Bool(Subject(a).Is(V::Str) && IsKnownFilter(Subject(a).str()));
 }
-Value IsTest(TemplateRun& run, const Arguments& a) {
+TemplateValue IsTest(TemplateRun& run, const Arguments& a) {
   run.Bind("test", a, {}, 0, 1);
-  return Value::Bool(Subject(a).Is(V::Str) && IsKnownTest(Subject(a).str()));
+  return TemplateValue::Bool(Subject(a).Is(V::Str) && IsKnownTest(Subject(a).str()));
 }
 
 struct Entry {
@@ -151,12 +151,12 @@ constexpr Entry kTests[] = {
 
 // Globals.
 
-Value MakeRange(TemplateRun& run, const Arguments& a) {
+TemplateValue MakeRange(TemplateRun& run, const Arguments& a) {
   constexpr int64_t kMostItems = 100'000;  // the sandbox's MAX_RANGE
   if (!a.keywords.empty()) run.TypeError("range() takes no keyword arguments");
   if (a.positional.empty() || a.positional.size() > 3) run.TypeError("range expected 1 to 3 arguments");
   std::vector<int64_t> n;
-  for (const Value& value : a.positional) n.push_back(AsIndex(run, value));
+  for (const TemplateValue& value : a.positional) n.push_back(AsIndex(run, value));
   RangeObject* range = run.New<RangeObject>();
   range->start = n.size() > 1 ? n[0] : 0;
   range->stop = n.size() > 1 ? n[1] : n[0];
@@ -172,7 +172,7 @@ Value MakeRange(TemplateRun& run, const Arguments& a) {
       run.Fail("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
     range->length = static_cast<int64_t>(length);
   }
-  return Value::Of(V::Range, range);
+  return TemplateValue::Of(V::Range, range);
 }
 
 // dict(*args, **kwargs), into `to`.
@@ -183,13 +183,13 @@ void FillDict(TemplateRun& run, DictObject& to, const Arguments& a) {
   for (const auto& [name, value] : a.keywords) SetKey(run, to, run.Str(name), value);
 }
 
-Value MakeDict(TemplateRun& run, const Arguments& a) {
+TemplateValue MakeDict(TemplateRun& run, const Arguments& a) {
   DictObject* dict = run.NewDict();
   FillDict(run, *dict, a);
-  return Value::Of(V::Dict, dict);
+  return TemplateValue::Of(V::Dict, dict);
 }
 
-Value MakeNamespace(TemplateRun& run, const Arguments& a) {
+TemplateValue MakeNamespace(TemplateRun& run, const Arguments& a) {
   NamespaceObject* result = run.New<NamespaceObject>();
   FillDict(run, result->attributes, a);
   for (const auto& [key, value] : result->attributes.items) {
@@ -197,35 +197,35 @@ Value MakeNamespace(TemplateRun& run, const Arguments& a) {
       run.Fail("SecurityError", "Chat templates cannot store underscore-prefixed attributes on a namespace, but got " +
                                     Repr(run, key) + ". Please rename the attribute.");
   }
-  return Value::Of(V::Namespace, result);
+  return TemplateValue::Of(V::Namespace, result);
 }
 
-Value MakeCycler(TemplateRun& run, const Arguments& a) {
+TemplateValue MakeCycler(TemplateRun& run, const Arguments& a) {
   if (!a.keywords.empty()) run.TypeError("cycler() takes no keyword arguments");
   if (a.positional.empty()) run.Fail("RuntimeError", "at least one item has to be provided");
   CyclerObject* cycler = run.New<CyclerObject>();
   cycler->items = a.positional;
-  return Value::Of(V::Cycler, cycler);
+  return TemplateValue::Of(V::Cycler, cycler);
 }
 
-Value MakeJoiner(TemplateRun& run, const Arguments& a) {
-  const std::vector<Value> p = run.Bind("joiner", a, {"sep"}, 0);
+TemplateValue MakeJoiner(TemplateRun& run, const Arguments& a) {
+  const std::vector<TemplateValue> p = run.Bind("joiner", a, {"sep"}, 0);
   JoinerObject* joiner = run.New<JoinerObject>();
   joiner->separator = p[0].Is(V::Missing) ? run.Str(", ") : p[0];
-  return Value::Of(V::Joiner, joiner);
+  return TemplateValue::Of(V::Joiner, joiner);
 }
 
-Value RaiseException(TemplateRun& run, const Arguments& a) {
+TemplateValue RaiseException(TemplateRun& run, const Arguments& a) {
   run.Fail("", ToText(run, run.Bind("raise_exception", a, {"message"}, 1)[0]));
 }
 
-Value Lipsum(TemplateRun& run, const Arguments& /*a*/) { run.Fail("", "lipsum() is random: not supported"); }
+TemplateValue Lipsum(TemplateRun& run, const Arguments& /*a*/) { run.Fail("", "lipsum() is random: not supported"); }
 
 }  // namespace
 
 // datetime.now().strftime(format): local time, no zone.
-Value StrftimeNow(TemplateRun& run, const Arguments& a) {
-  const Value format = run.Bind("strftime_now", a, {"format"}, 1)[0];
+TemplateValue StrftimeNow(TemplateRun& run, const Arguments& a) {
+  const TemplateValue format = run.Bind("strftime_now", a, {"format"}, 1)[0];
   if (!format.Is(V::Str)) run.TypeError(std::string("strftime() argument 1 must be str, not ") + TypeName(format));
   int64_t seconds = 0, micros = 0;
   if (run.now) {

@@ -27,7 +27,7 @@ std::string EscapedPoint(uint32_t code_point) {
   return buffer.data();
 }
 
-int64_t TextLength(const Value& text) {
+int64_t TextLength(const TemplateValue& text) {
   const StrObject& object = text.As<StrObject>();
   if (object.points < 0) object.points = CountPoints(object.text);
   return object.points;

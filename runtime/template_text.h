@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-int64_t TextLength(const Value& text);  // in code points; remembered
+int64_t TextLength(const TemplateValue& text);  // in code points; remembered
 int64_t CountPoints(std::string_view text);
 // The byte at which code point `index` (0 .. length) begins.
 size_t ByteOf(std::string_view text, int64_t index, bool ascii);

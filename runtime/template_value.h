@@ -55,7 +55,7 @@ struct StrObject;
 struct ListObject;
 struct DictObject;
 
-struct Value {
+struct TemplateValue {
   ValueKind kind = ValueKind::Missing;
   union {
     bool boolean;
@@ -63,7 +63,7 @@ struct Value {
     double number;
     Object* object;
   };
-  Value() : integer(0) {}
+  TemplateValue() : integer(0) {}
   bool Is(ValueKind k) const { return kind == k; }
   bool IsInteger() const { return kind == ValueKind::Int || kind == ValueKind::Bool || kind == ValueKind::BigInt; }
   bool IsNumber() const { return IsInteger() || kind == ValueKind::Float; }
@@ -74,26 +74,26 @@ struct Value {
   }
   inline const std::string& str() const;
   inline bool markup() const;
-  inline std::vector<Value>& items() const;  // of lists and tuples
+  inline std::vector<TemplateValue>& items() const;  // of lists and tuples
 
-  static Value None() { return Of(ValueKind::None); }
-  static Value Bool(bool b) {
-    Value v = Of(ValueKind::Bool);
+  static TemplateValue None() { return Of(ValueKind::None); }
+  static TemplateValue Bool(bool b) {
+    TemplateValue v = Of(ValueKind::Bool);
     v.boolean = b;
     return v;
   }
-  static Value Int(int64_t i) {
-    Value v = Of(ValueKind::Int);
+  static TemplateValue Int(int64_t i) {
+    TemplateValue v = Of(ValueKind::Int);
     v.integer = i;
     return v;
   }
-  static Value Float(double d) {
-    Value v = Of(ValueKind::Float);
+  static TemplateValue Float(double d) {
+    TemplateValue v = Of(ValueKind::Float);
     v.number = d;
     return v;
   }
-  static Value Of(ValueKind kind, Object* object = nullptr) {
-    Value v;
+  static TemplateValue Of(ValueKind kind, Object* object = nullptr) {
+    TemplateValue v;
     v.kind = kind;
     v.object = object;
     return v;
@@ -113,16 +113,16 @@ struct UndefinedObject : Object {
   bool security = false;  // an attribute that the sandbox refuses
 };
 struct ListObject : Object {
-  std::vector<Value> items;
+  std::vector<TemplateValue> items;
   bool group = false;  // a tuple of groupby: has attributes grouper and list
 };
 // Keys in order of insertion; nothing is ever removed.
 struct DictObject : Object {
-  std::vector<std::pair<Value, Value>> items;
-  std::vector<uint32_t> index;                // open addressing: 1 + place in items, 0 free
-  const Value* Find(const Value& key) const;  // the key is hashable
-  const Value* Find(std::string_view key) const;
-  void Set(const Value& key, const Value& value);
+  std::vector<std::pair<TemplateValue, TemplateValue>> items;
+  std::vector<uint32_t> index;                                // open addressing: 1 + place in items, 0 free
+  const TemplateValue* Find(const TemplateValue& key) const;  // the key is hashable
+  const TemplateValue* Find(std::string_view key) const;
+  void Set(const TemplateValue& key, const TemplateValue& value);
 };
 struct ViewObject : Object {
   enum class Part : uint8_t { Keys, Values, Items };
@@ -134,7 +134,7 @@ struct RangeObject : Object {
 };
 struct IteratorObject : Object {
   // False: nothing is left.
-  virtual bool Next(TemplateRun& run, Value& out) = 0;
+  virtual bool Next(TemplateRun& run, TemplateValue& out) = 0;
   const char* type = "generator";  // Python's name, in messages
   bool reentered = false;
 };
@@ -143,7 +143,7 @@ struct NamespaceObject : Object {
 };
 // Variables of a function that runs, or ran.
 struct FrameObject : Object {
-  std::vector<Value> slots;
+  std::vector<TemplateValue> slots;
   FrameObject* outer = nullptr;
 };
 struct MacroObject : Object {
@@ -151,49 +151,49 @@ struct MacroObject : Object {
   FrameObject* outer = nullptr;
 };
 struct LoopObject : Object {
-  Value iterable;
+  TemplateValue iterable;
   IteratorObject* iterator = nullptr;
   int64_t index0 = -1, length = -1;
   int64_t depth0 = 0;
-  Value after, current, before;  // Missing: none
-  Value changed;                 // what changed() saw last
+  TemplateValue after, current, before;  // Missing: none
+  TemplateValue changed;                 // what changed() saw last
   const TemplateFunction* recurse = nullptr;
   FrameObject* outer = nullptr;
 };
 struct CyclerObject : Object {
-  std::vector<Value> items;
+  std::vector<TemplateValue> items;
   size_t position = 0;
 };
 struct JoinerObject : Object {
-  Value separator;
+  TemplateValue separator;
   bool used = false;
 };
 struct Arguments;
-using NativeFunction = Value (*)(TemplateRun& run, const Arguments& arguments);
+using NativeFunction = TemplateValue (*)(TemplateRun& run, const Arguments& arguments);
 struct FunctionObject : Object {
   const char* name = "";
   NativeFunction function = nullptr;
 };
-using NativeMethod = Value (*)(TemplateRun& run, const Value& self, const Arguments& arguments);
+using NativeMethod = TemplateValue (*)(TemplateRun& run, const TemplateValue& self, const Arguments& arguments);
 struct MethodObject : Object {
   const char* name = "";
-  Value self;
+  TemplateValue self;
   NativeMethod method = nullptr;
 };
 
-inline const std::string& Value::str() const { return As<StrObject>().text; }
-inline bool Value::markup() const { return kind == ValueKind::Str && As<StrObject>().markup; }
-inline std::vector<Value>& Value::items() const { return As<ListObject>().items; }
+inline const std::string& TemplateValue::str() const { return As<StrObject>().text; }
+inline bool TemplateValue::markup() const { return kind == ValueKind::Str && As<StrObject>().markup; }
+inline std::vector<TemplateValue>& TemplateValue::items() const { return As<ListObject>().items; }
 
 // Arguments of a call. For filters and tests positional[0] is the value they are applied to.
 struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> keywords;
+  std::vector<TemplateValue> positional;
+  std::vector<std::pair<std::string, TemplateValue>> keywords;
 };
 
 // Hash and equality of Python: 1 == 1.0 == true. Hashable says whether a value can be a key.
-bool Hashable(const Value& value);
-uint64_t HashOf(const Value& value);
-bool KeyEqual(const Value& a, const Value& b);
+bool Hashable(const TemplateValue& value);
+uint64_t HashOf(const TemplateValue& value);
+bool KeyEqual(const TemplateValue& a, const TemplateValue& b);
 
 }  // namespace llmc

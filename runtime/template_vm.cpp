@@ -12,10 +12,10 @@ TemplateRun::TemplateRun(const TemplateProgram& program, const TextTables& table
   AddGlobals(*this, *globals_);
   for (const TemplateConst& constant : program.constants) {
     switch (constant.kind) {
-      case TemplateConst::Kind::None: constants_.push_back(Value::None()); break;
+      case TemplateConst::Kind::None: constants_.push_back(TemplateValue::None()); break;
       case TemplateConst::Kind::True:
       case TemplateConst::Kind::False:
-        constants_.push_back(Value::Bool(constant.kind == TemplateConst::Kind::True));
+        constants_.push_back(TemplateValue::Bool(constant.kind == TemplateConst::Kind::True));
         break;
       case TemplateConst::Kind::Int: {
         BigInt value;
@@ -23,7 +23,7 @@ TemplateRun::TemplateRun(const TemplateProgram& program, const TextTables& table
         constants_.push_back(Big(std::move(value)));
         break;
       }
-      case TemplateConst::Kind::Float: constants_.push_back(Value::Float(constant.number)); break;
+      case TemplateConst::Kind::Float: constants_.push_back(TemplateValue::Float(constant.number)); break;
       case TemplateConst::Kind::Str:
       case TemplateConst::Kind::Names: constants_.push_back(Str(constant.text)); break;
     }
@@ -32,32 +32,32 @@ TemplateRun::TemplateRun(const TemplateProgram& program, const TextTables& table
 
 std::string TemplateRun::Render() {
   buffers_.assign(1, "");
-  FrameObject* frame = New<FrameObject>(program_.functions[0].slots * sizeof(Value));
+  FrameObject* frame = New<FrameObject>(program_.functions[0].slots * sizeof(TemplateValue));
   frame->slots.resize(program_.functions[0].slots);
   RunFunction(program_.functions[0], *frame);
   return std::move(buffers_[0]);
 }
 
-Value TemplateRun::Pop() {
+TemplateValue TemplateRun::Pop() {
   if (stack_.empty()) Fail("", "the program is damaged: nothing to pop");
-  const Value value = stack_.back();
+  const TemplateValue value = stack_.back();
   stack_.pop_back();
   return value;
 }
 
-Value& TemplateRun::Top() {
+TemplateValue& TemplateRun::Top() {
   if (stack_.empty()) Fail("", "the program is damaged: nothing to pop");
   return stack_.back();
 }
 
-std::vector<Value> TemplateRun::PopMany(uint32_t count) {
+std::vector<TemplateValue> TemplateRun::PopMany(uint32_t count) {
   if (stack_.size() < count) Fail("", "the program is damaged: nothing to pop");
-  std::vector<Value> values(stack_.end() - count, stack_.end());
+  std::vector<TemplateValue> values(stack_.end() - count, stack_.end());
   stack_.resize(stack_.size() - count);
   return values;
 }
 
-Value& TemplateRun::Variable(FrameObject& frame, uint32_t place) {
+TemplateValue& TemplateRun::Variable(FrameObject& frame, uint32_t place) {
   FrameObject* at = &frame;
   for (uint32_t up = place >> 16; up > 0 && at != nullptr; --up) at = at->outer;
   if (at == nullptr || (place & 0xffff) >= at->slots.size()) Fail("", "the program is damaged: no such variable");
@@ -74,12 +74,12 @@ void TemplateRun::Emit(std::string_view text) {
 Arguments TemplateRun::PopArguments(uint32_t shape, uint32_t names) {
   Arguments arguments;
   const uint32_t keywords = shape >> 8 & 255;
-  const Value mapping = (shape & 2u << 16) != 0 ? Pop() : Value();
-  const Value sequence = (shape & 1u << 16) != 0 ? Pop() : Value();
-  const std::vector<Value> values = PopMany(keywords);
+  const TemplateValue mapping = (shape & 2u << 16) != 0 ? Pop() : TemplateValue();
+  const TemplateValue sequence = (shape & 1u << 16) != 0 ? Pop() : TemplateValue();
+  const std::vector<TemplateValue> values = PopMany(keywords);
   arguments.positional = PopMany(shape & 255);
   if (!sequence.Is(ValueKind::Missing)) {
-    const std::vector<Value> more = ListOf(*this, sequence);
+    const std::vector<TemplateValue> more = ListOf(*this, sequence);
     arguments.positional.insert(arguments.positional.end(), more.begin(), more.end());
   }
   for (uint32_t i = 0; i < keywords; ++i)
@@ -98,7 +98,7 @@ Arguments TemplateRun::PopArguments(uint32_t shape, uint32_t names) {
   return arguments;
 }
 
-Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& frame) {
+TemplateValue TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& frame) {
   const Deeper deeper(*this);
   const size_t base = stack_.size(), caller_at = at_;
   const std::vector<uint32_t>& code = program_.code;
@@ -118,9 +118,9 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
       case TemplateOp::Load: Push(Variable(frame, a)); break;
       case TemplateOp::Store: Variable(frame, a) = Pop(); break;
       case TemplateOp::Resolve: {
-        const Value* found = variables_->Find(Name(a));
+        const TemplateValue* found = variables_->Find(Name(a));
         if (found == nullptr) found = globals_->Find(Name(a));
-        Push(found == nullptr ? Value() : *found);
+        Push(found == nullptr ? TemplateValue() : *found);
         break;
       }
       case TemplateOp::Defined:
@@ -137,19 +137,19 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
       case TemplateOp::Tuple: Push(Tuple(PopMany(a))); break;
       case TemplateOp::Dict: {
         DictObject* dict = NewDict();
-        const std::vector<Value> parts = PopMany(2 * a);
+        const std::vector<TemplateValue> parts = PopMany(2 * a);
         for (size_t i = 0; i < parts.size(); i += 2) SetKey(*this, *dict, parts[i], parts[i + 1]);
-        Push(Value::Of(ValueKind::Dict, dict));
+        Push(TemplateValue::Of(ValueKind::Dict, dict));
         break;
       }
       case TemplateOp::Binary: {
-        const Value right = Pop(), left = Pop();
+        const TemplateValue right = Pop(), left = Pop();
         Push(BinaryOf(*this, static_cast<TemplateBinary>(a), left, right));
         break;
       }
       case TemplateOp::Concat: {
         std::string text;
-        for (const Value& value : PopMany(a)) {
+        for (const TemplateValue& value : PopMany(a)) {
           text += ToText(*this, value);
           CheckSize(text.size());
         }
@@ -158,17 +158,17 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
       }
       case TemplateOp::Compare:
       case TemplateOp::CompareNext: {
-        const Value right = Pop(), left = Pop();
+        const TemplateValue right = Pop(), left = Pop();
         if (op == TemplateOp::CompareNext) Push(right);
-        Push(Value::Bool(CompareOf(*this, static_cast<TemplateCompare>(a), left, right)));
+        Push(TemplateValue::Bool(CompareOf(*this, static_cast<TemplateCompare>(a), left, right)));
         break;
       }
       case TemplateOp::Under: {
-        const Value top = Pop();
+        const TemplateValue top = Pop();
         Top() = top;
         break;
       }
-      case TemplateOp::Not: Top() = Value::Bool(!Truth(Top())); break;
+      case TemplateOp::Not: Top() = TemplateValue::Bool(!Truth(Top())); break;
       case TemplateOp::Negative: Top() = Negated(*this, Top()); break;
       case TemplateOp::Positive: Top() = llmc::Positive(*this, Top()); break;
       case TemplateOp::Jump: at = a; break;
@@ -185,21 +185,22 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
       case TemplateOp::JumpIfSet:
         if (!Pop().Is(ValueKind::Missing)) at = a;
         break;
-      case TemplateOp::Attribute: Top() = GetAttribute(*this, Value(Top()), Name(a)); break;
+      case TemplateOp::Attribute: Top() = GetAttribute(*this, TemplateValue(Top()), Name(a)); break;
       case TemplateOp::Item: {
-        const Value key = Pop(), object = Pop();
+        const TemplateValue key = Pop(), object = Pop();
         Push(GetItem(*this, object, key));
         break;
       }
       case TemplateOp::Slice: {
-        const Value step = (a & 4) != 0 ? Pop() : Value(), stop = (a & 2) != 0 ? Pop() : Value();
-        const Value start = (a & 1) != 0 ? Pop() : Value(), object = Pop();
+        const TemplateValue step = (a & 4) != 0 ? Pop() : TemplateValue(),
+                            stop = (a & 2) != 0 ? Pop() : TemplateValue();
+        const TemplateValue start = (a & 1) != 0 ? Pop() : TemplateValue(), object = Pop();
         Push(SliceOf(*this, object, start, stop, step));
         break;
       }
       case TemplateOp::Call: {
         const Arguments arguments = PopArguments(a, b);
-        const Value callee = Pop();
+        const TemplateValue callee = Pop();
         Push(Call(callee, arguments));
         break;
       }
@@ -208,11 +209,11 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
         const Arguments arguments = PopArguments(a, c);
         if (arguments.positional.empty()) Fail("", "the program is damaged: a filter of nothing");
         Push(op == TemplateOp::Filter ? CallFilter(program_.filters[b], arguments)
-                                      : Value::Bool(CallTest(program_.tests[b], arguments)));
+                                      : TemplateValue::Bool(CallTest(program_.tests[b], arguments)));
         break;
       }
       case TemplateOp::Emit: {
-        const Value value = Pop();
+        const TemplateValue value = Pop();
         if (value.Is(ValueKind::Str))
           Emit(value.str());
         else
@@ -235,7 +236,7 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
         if (buffers_.size() <= a) Fail("", "the program is damaged: no text is captured");
         buffers_.resize(buffers_.size() - a);
         break;
-      case TemplateOp::Iterate: Top() = Value::Of(ValueKind::Iterator, IteratorOf(*this, Top())); break;
+      case TemplateOp::Iterate: Top() = TemplateValue::Of(ValueKind::Iterator, IteratorOf(*this, Top())); break;
       case TemplateOp::LoopContext: {
         LoopObject* loop = New<LoopObject>();
         loop->iterable = Pop();
@@ -245,12 +246,12 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
           loop->outer = frame.outer;
           loop->depth0 = AsIndex(*this, Variable(frame, 1));
         }
-        Push(Value::Of(ValueKind::Loop, loop));
+        Push(TemplateValue::Of(ValueKind::Loop, loop));
         break;
       }
       case TemplateOp::Next: {
-        const Value source = Variable(frame, a);
-        Value item;
+        const TemplateValue source = Variable(frame, a);
+        TemplateValue item;
         bool more = false;
         if (source.Is(ValueKind::Loop))
           more = LoopNext(source.As<LoopObject>(), item);
@@ -265,9 +266,9 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
         break;
       }
       case TemplateOp::Unpack: {
-        const Value value = Pop();
+        const TemplateValue value = Pop();
         if (!IsIterable(value)) TypeError(std::string("cannot unpack non-iterable ") + TypeName(value) + " object");
-        const std::vector<Value> items = ListOf(*this, value);
+        const std::vector<TemplateValue> items = ListOf(*this, value);
         if (items.size() > a) ValueError("too many values to unpack (expected " + std::to_string(a) + ")");
         if (items.size() < a)
           ValueError("not enough values to unpack (expected " + std::to_string(a) + ", got " +
@@ -280,13 +281,13 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
           Fail("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
         break;
       case TemplateOp::SetAttribute: {
-        const Value object = Pop(), value = Pop();
+        const TemplateValue object = Pop(), value = Pop();
         if (!object.Is(ValueKind::Namespace))
           Fail("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
         if (Name(a).starts_with("_"))
           Fail("SecurityError", "Chat templates cannot store underscore-prefixed attributes on a namespace, but got " +
                                     Repr(*this, Constant(a)) + ". Please rename the attribute.");
-        Charge(sizeof(Value) * 2);
+        Charge(sizeof(TemplateValue) * 2);
         object.As<NamespaceObject>().attributes.Set(Constant(a), value);
         break;
       }
@@ -294,16 +295,16 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
         MacroObject* macro = New<MacroObject>();
         macro->function = &program_.functions[a];
         macro->outer = &frame;
-        Push(Value::Of(ValueKind::Macro, macro));
+        Push(TemplateValue::Of(ValueKind::Macro, macro));
         break;
       }
       case TemplateOp::LoopFilter: {
         const TemplateFunction* filter = &program_.functions[a];
         IteratorObject* source = IteratorOf(*this, Pop());
-        FrameObject* inner = New<FrameObject>(filter->slots * sizeof(Value));
+        FrameObject* inner = New<FrameObject>(filter->slots * sizeof(TemplateValue));
         inner->outer = &frame;
-        Push(Iterator([filter, source, inner](TemplateRun& run, Value& out) {
-          for (Value item; run.Next(*source, item);) {
+        Push(Iterator([filter, source, inner](TemplateRun& run, TemplateValue& out) {
+          for (TemplateValue item; run.Next(*source, item);) {
             inner->slots.assign(filter->slots, {});
             inner->slots[0] = item;
             out = run.RunFunction(*filter, *inner);
@@ -314,12 +315,12 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
         break;
       }
       case TemplateOp::RecursiveLoop: {
-        const Value iterable = Pop();
+        const TemplateValue iterable = Pop();
         Push(RecursiveLoop(program_.functions[a], &frame, iterable, 0));
         break;
       }
       case TemplateOp::Return: {
-        const Value result = Pop();
+        const TemplateValue result = Pop();
         if (stack_.size() < base) Fail("", "the program is damaged: nothing to pop");
         stack_.resize(base);
         at_ = caller_at;
@@ -330,17 +331,17 @@ Value TemplateRun::RunFunction(const TemplateFunction& function, FrameObject& fr
   }
 }
 
-Value TemplateRun::RecursiveLoop(const TemplateFunction& function, FrameObject* outer, const Value& iterable,
-                                 int64_t depth) {
-  FrameObject* frame = New<FrameObject>(function.slots * sizeof(Value));
+TemplateValue TemplateRun::RecursiveLoop(const TemplateFunction& function, FrameObject* outer,
+                                         const TemplateValue& iterable, int64_t depth) {
+  FrameObject* frame = New<FrameObject>(function.slots * sizeof(TemplateValue));
   frame->slots.resize(function.slots);
   frame->outer = outer;
   frame->slots[0] = iterable;
-  frame->slots[1] = Value::Int(depth);
+  frame->slots[1] = TemplateValue::Int(depth);
   return RunFunction(function, *frame);
 }
 
-Value TemplateRun::Call(const Value& callee, const Arguments& arguments) {
+TemplateValue TemplateRun::Call(const TemplateValue& callee, const Arguments& arguments) {
   Step();
   switch (callee.kind) {
     case ValueKind::Macro: return CallMacro(callee.As<MacroObject>(), arguments);
@@ -358,7 +359,7 @@ Value TemplateRun::Call(const Value& callee, const Arguments& arguments) {
     }
     case ValueKind::Loop: {
       const LoopObject& loop = callee.As<LoopObject>();
-      const Value iterable = Bind("loop", arguments, {"iterable"}, 1)[0];
+      const TemplateValue iterable = Bind("loop", arguments, {"iterable"}, 1)[0];
       if (loop.recurse == nullptr) TypeError("The loop must have the 'recursive' marker to be called recursively.");
       return RecursiveLoop(*loop.recurse, loop.outer, iterable, loop.depth0 + 1);
     }
@@ -368,18 +369,18 @@ Value TemplateRun::Call(const Value& callee, const Arguments& arguments) {
 }
 
 // Macro.__call__ of jinja2.
-Value TemplateRun::CallMacro(const MacroObject& macro, const Arguments& arguments) {
+TemplateValue TemplateRun::CallMacro(const MacroObject& macro, const Arguments& arguments) {
   const TemplateFunction& f = *macro.function;
   const size_t count = f.parameters.size(), given = std::min(count, arguments.positional.size());
-  FrameObject* frame = New<FrameObject>(f.slots * sizeof(Value));
+  FrameObject* frame = New<FrameObject>(f.slots * sizeof(TemplateValue));
   frame->slots.resize(f.slots);
   frame->outer = macro.outer;
   std::copy_n(arguments.positional.begin(), given, frame->slots.begin());
   auto keywords = arguments.keywords;
   const auto take = [&](std::string_view name) {
     const auto found = std::find_if(keywords.begin(), keywords.end(), [&](const auto& k) { return k.first == name; });
-    if (found == keywords.end()) return Value();
-    const Value value = found->second;
+    if (found == keywords.end()) return TemplateValue();
+    const TemplateValue value = found->second;
     keywords.erase(found);
     return value;
   };
@@ -391,14 +392,14 @@ Value TemplateRun::CallMacro(const MacroObject& macro, const Arguments& argument
   }
   const std::string shown = f.name.empty() ? "None" : "'" + f.name + "'";
   if (f.caller && !found_caller) {
-    Value caller = take("caller");
+    TemplateValue caller = take("caller");
     if (caller.Is(ValueKind::Missing) || caller.Is(ValueKind::None)) caller = Undefined("No caller defined");
     frame->slots[count] = caller;
   }
   if (f.kwargs) {
     DictObject* rest = NewDict();
     for (const auto& [name, value] : keywords) rest->Set(Str(name), value);
-    frame->slots[count + 1] = Value::Of(ValueKind::Dict, rest);
+    frame->slots[count + 1] = TemplateValue::Of(ValueKind::Dict, rest);
   } else if (!keywords.empty()) {
     for (const auto& [name, value] : keywords) {
       if (name == "caller")
@@ -417,7 +418,7 @@ Value TemplateRun::CallMacro(const MacroObject& macro, const Arguments& argument
 }
 
 // LoopContext of jinja2.
-bool TemplateRun::LoopNext(LoopObject& loop, Value& out) {
+bool TemplateRun::LoopNext(LoopObject& loop, TemplateValue& out) {
   if (!loop.after.Is(ValueKind::Missing)) {
     out = loop.after;
     loop.after = {};
@@ -430,8 +431,8 @@ bool TemplateRun::LoopNext(LoopObject& loop, Value& out) {
   return true;
 }
 
-const Value& TemplateRun::LoopPeek(LoopObject& loop) {
-  Value next;
+const TemplateValue& TemplateRun::LoopPeek(LoopObject& loop) {
+  TemplateValue next;
   if (loop.after.Is(ValueKind::Missing) && Next(*loop.iterator, next)) loop.after = next;
   return loop.after;
 }
@@ -441,7 +442,7 @@ int64_t TemplateRun::LoopLength(LoopObject& loop) {
   if (const std::optional<int64_t> length = LengthOf(*this, loop.iterable)) {
     loop.length = *length;
   } else {
-    const Value rest = List(ListOf(*this, Value::Of(ValueKind::Iterator, loop.iterator)));
+    const TemplateValue rest = List(ListOf(*this, TemplateValue::Of(ValueKind::Iterator, loop.iterator)));
     loop.iterator = IteratorOf(*this, rest);
     loop.length =
         static_cast<int64_t>(rest.items().size()) + loop.index0 + 1 + (loop.after.Is(ValueKind::Missing) ? 0 : 1);

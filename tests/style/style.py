@@ -1,7 +1,7 @@
 """Rules of the tree that a program can check. Usage: style.py ROOT; prints what is wrong and exits with 1.
 
 No source file over 1,000 lines; a first line that says what the file is for; nothing left open; no compiled code that compares with a preset's name
-(frontend/arch/*.json): code branches on choices, architectures are data; every op and every pass has its place on the page of its layer; every Markdown link to a file of the tree leads somewhere; nothing at the top
+(frontend/arch/*.json): code branches on choices, architectures are data; every op and every pass has its place on the page of its layer; no two types of one name; every Markdown link to a file of the tree leads somewhere; nothing at the top
 level beyond the agreed layout.
 """
 import pathlib
@@ -27,6 +27,17 @@ for folder in folders:
             for preset in presets:
                 if re.search(rf'arch\w*\s*[!=]=\s*"{preset}"', text):
                     bad.append(f"{name}: branches on the architecture {preset}")
+# Two types of one name in one namespace are one to the linker, which keeps the inline functions of either.
+types = {}
+for folder in folders:
+    for path in sorted((root / folder).rglob("*.h")):
+        text = path.read_text()
+        namespace = re.search(r"^namespace ([\w:]+)", text, re.M)
+        for name in re.findall(r"^(?:struct|class|enum class) (?:alignas\(\w+\) )?(\w+)[^;\n]*\{", text, re.M):
+            types.setdefault((namespace and namespace[1], name), set()).add(path.relative_to(root).as_posix())
+for (namespace, name), paths in types.items():
+    if namespace and namespace.startswith("llmc") and len(paths) > 1:
+        bad.append(f"{' and '.join(sorted(paths))}: both define {namespace}::{name}")
 for path in [root / "README.md", *(p for f in folders for p in (root / f).rglob("*.md"))]:
     if path.exists():
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
