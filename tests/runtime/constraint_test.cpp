@@ -1,5 +1,5 @@
-// Constraints by grammars: the tokens that may come are those of llguidance (tools/golden/constraints.py);
-// what grammars and schemas match and refuse.
+// Constraints by grammars: the tokens that may come are those of llguidance (tools/golden/constraints.py) and those of
+// a search by hand; what grammars and schemas refuse; how samplers and texts end.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -8,6 +8,7 @@
 
 #include "runtime/gbnf.h"
 #include "runtime/json_schema.h"
+#include "runtime/sampler.h"
 #include "runtime/token_constraint.h"
 #include "tests/plan/support.h"
 
@@ -326,6 +327,55 @@ TEST(JsonSchema, RefusesWithThePlace) {
   for (int i = 0; i < 150; ++i) deep += R"({"type": "array", "items": )";
   EXPECT_TRUE(Matches(GrammarOfJsonSchema(deep.substr(0, 27 * 90) + "true" + std::string(90, '}'), "s"), "[[]]"));
   EXPECT_NE(ErrorOf([&] { GrammarOfJsonSchema(deep + deep + "true" + std::string(300, '}'), "s"); }).find("nested"),
+            std::string::npos);
+}
+
+// A sampler's text is one of the grammar's whatever the logits are, and ends with it.
+TEST(Constraint, EverySampledTextIsOfTheGrammar) {
+  const std::vector<std::string> tokens = {"</s>", "a",  "b", "ab", "ba",  "(",    ")",    "((",      "))",
+                                           "(a",   "b)", "+", "a+", ")+(", "\xC3", "\xA9", "\xC3\xA9"};
+  const std::string section = Vocabulary(tokens);
+  const Grammar grammar =
+      ParseGbnf("root ::= e \"\xC3\xA9\"?\ne ::= t | t \"+\" e\nt ::= [ab]{1,3} | \"(\" e \")\"", "g");
+  SamplerOptions options;
+  options.temperature = 1;
+  options.constraint = std::make_shared<TokenConstraint>(grammar, Tokenizer(section), kEnd);
+  SamplerRandom random(3);
+  size_t ended = 0;
+  std::set<std::string> texts;
+  for (int run = 0; run < 200; ++run) {
+    options.seed = static_cast<uint64_t>(run);
+    Sampler sampler(options);
+    std::string text;
+    for (int i = 0; i < 40; ++i) {
+      std::vector<float> logits;
+      for (size_t k = 0; k < tokens.size(); ++k) logits.push_back(static_cast<float>(random.NextUnit() * 6));
+      const int32_t id = sampler.Next(logits, 0);
+      if (id == 0) {
+        EXPECT_TRUE(Matches(grammar, text)) << text;
+        ++ended;
+        break;
+      }
+      text += tokens[static_cast<size_t>(id)];
+      EXPECT_TRUE(Begins(grammar, text)) << text;
+      if (!sampler.finished()) continue;
+      EXPECT_TRUE(text.ends_with("\xC3\xA9")) << text;
+      ++ended;
+      break;
+    }
+    texts.insert(text);
+  }
+  EXPECT_GT(ended, 150U);
+  EXPECT_GT(texts.size(), 100U);
+  // At temperature 0, and before a rule that would leave it: nothing may come.
+  options.temperature = 0;
+  std::vector<float> logits(tokens.size(), 0);
+  logits[7] = 5;
+  logits[8] = 9;
+  Sampler sampler(options);
+  EXPECT_EQ(sampler.Next(logits, 0), 7);
+  options.rules.suppress = {1, 2, 3, 4, 5, 7, 9, 12};
+  EXPECT_NE(ErrorOf([&] { Sampler(options).Next(logits, 4); }).find("position 4: every id is excluded, by the grammar"),
             std::string::npos);
 }
 
