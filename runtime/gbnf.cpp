@@ -1,6 +1,7 @@
 // A parser by recursive descent, straight into the builder.
 #include "runtime/gbnf.h"
 
+#include <algorithm>
 #include <map>
 
 #include "runtime/plan_unicode.h"
@@ -17,6 +18,9 @@ class Parser {
   Parser(std::string_view text, std::string_view where) : text_(text), where_(where) {}
 
   Grammar Parse() {
+    for (size_t at = 0; at < text_.size(); ++at) {
+      if (text_[at] == '\n') lines_.push_back(at + 1);
+    }
     for (size_t at = 0; at < text_.size();) {
       const CodePoint c = DecodeUtf8(text_, at);
       if (!c.valid || c.value == 0) Fault(at, "not text in UTF-8");
@@ -42,12 +46,9 @@ class Parser {
 
   [[noreturn]] void Fault(size_t at, const std::string& message) const { throw PlanError(Place(at) + message); }
   std::string Place(size_t at) const {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at && i < text_.size(); ++i) {
-      column = text_[i] == '\n' ? 1 : column + 1;
-      line += text_[i] == '\n' ? 1 : 0;
-    }
-    return Joined({where_, ":", std::to_string(line), ":", std::to_string(column), ": "});
+    const auto line = std::upper_bound(lines_.begin(), lines_.end(), at);
+    const size_t column = at - *(line - 1) + 1;
+    return Joined({where_, ":", std::to_string(line - lines_.begin()), ":", std::to_string(column), ": "});
   }
 
   char Peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
@@ -273,6 +274,7 @@ class Parser {
 
   std::string_view text_, where_;
   size_t at_ = 0;
+  std::vector<size_t> lines_ = {0};  // where lines begin
   GrammarBuilder builder_;
   std::map<std::string, Known> rules_;
 };

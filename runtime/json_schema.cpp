@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "runtime/json_grammar.h"
 #include "runtime/template_json.h"
@@ -232,13 +233,13 @@ class Lowering {
       Part value;
       bool required;
     };
-    std::vector<std::string> required;
-    if (const Value* names = m["required"]) {
+    std::set<std::string> required;
+    if (const Value* list = m["required"]) {
       const std::string at = Below(pointer, "required");
-      if (!names->Is(ValueKind::List)) Fault(at, "not a list of names");
-      for (const Value& name : names->items()) {
+      if (!list->Is(ValueKind::List)) Fault(at, "not a list of names");
+      for (const Value& name : list->items()) {
         if (!name.Is(ValueKind::Str)) Fault(at, "not a list of names");
-        required.push_back(name.str());
+        required.insert(name.str());
       }
     }
     const Value* others = m["additionalProperties"];
@@ -252,12 +253,10 @@ class Lowering {
       if (!list->Is(ValueKind::Dict)) Fault(at, "not an object of schemas");
       for (const auto& [key, schema] : list->As<DictObject>().items) {
         names.push_back(key.str());
-        properties.push_back({key.str(), Call(schema, Below(at, key.str())),
-                              std::find(required.begin(), required.end(), key.str()) != required.end()});
+        properties.push_back({key.str(), Call(schema, Below(at, key.str())), required.erase(key.str()) > 0});
       }
     }
-    for (const std::string& name : required) {
-      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    for (const std::string& name : required) {  // those that no property describes, by name
       names.push_back(name);
       properties.push_back({name, other(), true});
     }

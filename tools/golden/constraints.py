@@ -140,7 +140,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tests/data/constraints"))
     parser.add_argument("--vocabulary", type=pathlib.Path)
-    parser.add_argument("--walks", type=int, default=3)
+    parser.add_argument("--walks", type=int, default=2)
     arguments = parser.parse_args()
     rng = random.Random(5)
     if arguments.vocabulary:
