@@ -16,7 +16,7 @@ namespace llmc {
 
 inline constexpr size_t kMostGrammarStates = size_t{1} << 18;
 inline constexpr size_t kMostGrammarRules = 65536;
-inline constexpr size_t kMostGrammarWork = size_t{1} << 22;  // states looked at while rules are made deterministic
+inline constexpr size_t kMostGrammarWork = size_t{1} << 24;  // states looked at while rules are made deterministic
 
 // Bytes low..high lead on.
 struct GrammarEdge {

@@ -88,8 +88,7 @@ class GrammarCompiler {
       State state;
       std::map<uint32_t, Set> calls;  // by rule
       std::vector<std::pair<std::pair<int, int>, uint32_t>> bytes;
-      const Set set = sets[i];
-      for (const uint32_t s : set) {
+      for (const uint32_t s : sets[i]) {
         state.ends = state.ends || s == body.end;
         for (uint32_t at = b_.steps_of_[s]; at != 0; at = b_.steps_[at - 1].next) {
           const GrammarBuilder::Step& step = b_.steps_[at - 1];
