@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "runtime/dry.h"
 #include "runtime/llmc.h"
 #include "runtime/loader.h"
 #include "runtime/plan_io.h"
@@ -23,10 +24,12 @@ struct llmc_model {
 };
 
 struct llmc_session {
+  Executable executable;
   std::optional<Session> session;
   const float* logits = nullptr;
+  std::vector<int32_t> history;  // ids appended since it was created, reset or restored
   std::optional<Sampler> sampler;
-  SamplerOptions sampling;
+  llmc_sampling sampling{};  // the sampler's
 };
 
 struct llmc_snapshot {
@@ -141,6 +144,23 @@ Session& SessionOf(llmc_session* session) {
   return *session->session;
 }
 
+// What call() appends of `ids` joins the history, also when it stops on the way.
+template <class Call>
+void Appending(llmc_session& session, std::span<const int32_t> ids, Call call) {
+  const uint32_t before = session.session->position();
+  const auto note = [&] {
+    const std::span<const int32_t> done = ids.first(session.session->position() - before);
+    session.history.insert(session.history.end(), done.begin(), done.end());
+  };
+  try {
+    call();
+  } catch (...) {
+    note();
+    throw;
+  }
+  note();
+}
+
 SamplerOptions Defaults(const PlanGeneration& g) {
   SamplerOptions options;
   if (!g.do_sample) return options;
@@ -148,6 +168,29 @@ SamplerOptions Defaults(const PlanGeneration& g) {
   options.top_k = g.top_k.value_or(0);
   options.top_p = g.top_p.value_or(1.0f);
   options.min_p = g.min_p.value_or(0.0f);
+  return options;
+}
+
+SamplerOptions OptionsOf(const llmc_sampling& given, const Executable& executable) {
+  const auto otherwise = [](double value, double none) { return value == 0 ? none : value; };
+  SamplerOptions options;
+  options.temperature = given.temperature;
+  options.top_k = given.top_k;
+  options.top_p = given.top_p;
+  options.min_p = given.min_p;
+  options.seed = given.seed;
+  options.rules.repetition_penalty = static_cast<float>(otherwise(given.repetition_penalty, 1));
+  options.penalties = {static_cast<float>(given.presence_penalty), static_cast<float>(given.frequency_penalty)};
+  options.penalty_last_n = given.penalty_last_n;
+  options.dry.multiplier = static_cast<float>(given.dry_multiplier);
+  options.dry.base = static_cast<float>(otherwise(given.dry_base, 1.75));
+  options.dry.allowed_length = given.dry_allowed_length == 0 ? 2 : given.dry_allowed_length;
+  if (given.dry_multiplier > 0 && !executable.tokenizer.empty())
+    options.dry.breakers = DryBreakers(Tokenizer(executable.tokenizer), DefaultDryBreakers());
+  options.xtc_probability = given.xtc_probability;
+  options.xtc_threshold = otherwise(given.xtc_threshold, 0.1);
+  options.mirostat_tau = given.mirostat_tau;
+  options.mirostat_eta = otherwise(given.mirostat_eta, 0.1);
   return options;
 }
 
@@ -247,6 +290,7 @@ llmc_status llmc_session_create(const llmc_model* model, const llmc_session_opti
       taken.memory = {given.allocator->allocate, given.allocator->release, given.allocator->user};
     }
     auto made = std::make_unique<llmc_session>();
+    made->executable = model->executable;
     made->session.emplace(model->executable, taken);
     *session = made.release();
   });
@@ -259,7 +303,7 @@ llmc_status llmc_prefill(llmc_session* session, const int32_t* ids, size_t count
     Session& s = SessionOf(session);
     Need(ids != nullptr || count == 0, "no ids");
     session->logits = nullptr;
-    session->logits = s.Prefill({ids, count}).data();
+    Appending(*session, {ids, count}, [&] { session->logits = s.Prefill({ids, count}).data(); });
   });
 }
 
@@ -274,9 +318,11 @@ llmc_status llmc_score(llmc_session* session, const int32_t* ids, size_t count,
     Need((ids != nullptr || count == 0) && row != nullptr, "no ids, or nothing that takes their logits");
     session->logits = nullptr;
     size_t index = 0;
-    s.Score({ids, count}, [&](std::span<const float> logits) {
-      if (row(user, index++, logits.data()) != 0)
-        throw StoppedError("stopped on request at row " + std::to_string(index));
+    Appending(*session, {ids, count}, [&] {
+      s.Score({ids, count}, [&](std::span<const float> logits) {
+        if (row(user, index++, logits.data()) != 0)
+          throw StoppedError("stopped on request at row " + std::to_string(index));
+      });
     });
   });
 }
@@ -302,19 +348,12 @@ llmc_status llmc_sample(llmc_session* session, const llmc_sampling* sampling, in
     Need(sampling != nullptr && id != nullptr, "no sampling, or no place for the id");
     const llmc_sampling given = Taken(sampling, "sampling of a newer version");
     if (session->logits == nullptr) throw PlanError("there are no logits to sample from");
-    SamplerOptions options;
-    options.temperature = given.temperature;
-    options.top_k = given.top_k;
-    options.top_p = given.top_p;
-    options.min_p = given.min_p;
-    options.seed = given.seed;
-    const SamplerOptions& old = session->sampling;
-    const bool same = options.temperature == old.temperature && options.top_k == old.top_k &&
-                      options.top_p == old.top_p && options.min_p == old.min_p && options.seed == old.seed;
-    if (!session->sampler || !same) {
-      session->sampler.emplace(options);
-      session->sampling = options;
+    // Members of a structure without padding.
+    if (!session->sampler || std::memcmp(&given, &session->sampling, sizeof given) != 0) {
+      session->sampler.emplace(OptionsOf(given, session->executable));
+      session->sampling = given;
     }
+    session->sampler->SetHistory(session->history);
     *id = session->sampler->Next({session->logits, s.vocab()}, s.position());
   });
 }
@@ -328,6 +367,7 @@ void llmc_cancel(llmc_session* session) {
 llmc_status llmc_reset(llmc_session* session) {
   return Guarded([&] {
     SessionOf(session).Reset();
+    session->history.clear();
     session->logits = nullptr;
   });
 }
@@ -345,6 +385,7 @@ llmc_status llmc_snapshot_restore(llmc_session* session, const llmc_snapshot* sn
     Session& s = SessionOf(session);
     Need(snapshot != nullptr, "no snapshot");
     s.RestoreState(snapshot->bytes);
+    session->history.clear();
     session->logits = nullptr;
   });
 }
@@ -372,6 +413,7 @@ llmc_status llmc_session_load(llmc_session* session, const char* path) {
     } catch (const PlanError& error) {
       throw PlanError(std::string(path) + ": " + error.what());
     }
+    session->history.clear();
     session->logits = nullptr;
   });
 }

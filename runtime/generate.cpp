@@ -1,4 +1,4 @@
-// Generation, logits, perplexity and the self-test.
+// Prompts, sampler options, logits, perplexity and the self-test.
 #include "runtime/generate.h"
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 
 #include "runtime/answer.h"
 #include "runtime/chat_prompt.h"
+#include "runtime/gbnf.h"
+#include "runtime/json_schema.h"
 #include "runtime/logprobs.h"
 #include "runtime/math.h"
 #include "runtime/npy.h"
@@ -20,36 +22,14 @@
 #include "runtime/plan_io.h"
 #include "runtime/report.h"
 #include "runtime/sampler.h"
-#include "runtime/stop_strings.h"
+#include "runtime/token_constraint.h"
 #include "runtime/tokenizer.h"
 
 namespace llmc {
 namespace {
 
-constexpr uint32_t kWindow = 512;  // of perplexity
-
-double Milliseconds(uint64_t start, uint64_t end) { return static_cast<double>(end - start) * 1e-6; }
-double PerSecond(uint64_t count, double milliseconds) {
-  return milliseconds > 0 ? static_cast<double>(count) * 1000.0 / milliseconds : 0;
-}
-
-void CheckUnchanged(const RunState& run) {
-  if (run.executable.check_unchanged) run.executable.check_unchanged();
-}
-
-// One row of logits, of `position`: before anything is made of them.
-void CheckLogits(const RunState& run, std::span<const float> logits, uint64_t position) {
-  const size_t at = FindNotFinite(logits);
-  if (at == logits.size()) return;
-  throw PlanError(NotFiniteText(logits, at, position) +
-                  CacheOverflowText(run.executable.manifest->options, run.session.Overflow()));
-}
-
-Tokenizer NeedTokenizer(const RunState& run) {
-  if (run.executable.tokenizer.empty())
-    throw PlanError("the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
-  return Tokenizer(run.executable.tokenizer);
-}
+constexpr uint32_t kWindow = 512;                      // of perplexity
+constexpr size_t kMostGrammarBytes = size_t{1} << 22;  // of a grammar or schema
 
 // The conversation of --messages or --chat -p, and its name in messages.
 struct Conversation {
@@ -69,15 +49,31 @@ std::vector<int32_t> Prompt(const RunState& run) {
   return NeedTokenizer(run).Encode(*run.options.prompt);
 }
 
-// The prompt, once it is known that it can be run.
+}  // namespace
+
+void CheckUnchanged(const RunState& run) {
+  if (run.executable.check_unchanged) run.executable.check_unchanged();
+}
+
+void CheckLogits(const RunState& run, std::span<const float> logits, uint64_t position) {
+  const size_t at = FindNotFinite(logits);
+  if (at == logits.size()) return;
+  throw PlanError(NotFiniteText(logits, at, position) +
+                  CacheOverflowText(run.executable.manifest->options, run.session.Overflow()));
+}
+
+Tokenizer NeedTokenizer(const RunState& run) {
+  if (run.executable.tokenizer.empty())
+    throw PlanError("the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
+  return Tokenizer(run.executable.tokenizer);
+}
+
 std::vector<int32_t> CheckedPrompt(const RunState& run) {
   std::vector<int32_t> ids = Prompt(run);
   if (ids.empty()) throw PlanError("empty prompt: no tokens, and the model has no BOS to start from");
   run.session.CheckTokens(ids);
   return ids;
 }
-
-}  // namespace
 
 uint64_t DrawSeed() {
   uint64_t seed = 0;
@@ -103,9 +99,24 @@ SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   r.begin_suppress = g.rules.begin_suppress_tokens;
   r.stop_ids = g.stop_ids;
   r.limit = limit;
+  if (o.grammar || o.json_schema) {
+    const std::string& file = o.grammar ? *o.grammar : *o.json_schema;
+    const std::string text = ReadWholeFile(file, kMostGrammarBytes);
+    Grammar grammar = o.grammar ? ParseGbnf(text, file) : GrammarOfJsonSchema(text, file);
+    s.constraint = std::make_shared<TokenConstraint>(std::move(grammar), NeedTokenizer(run), g.stop_ids);
+  }
+  s.penalties = o.penalties;
+  s.penalty_last_n = o.penalty_last_n;
+  s.dry = o.dry;
+  if (o.dry.multiplier > 0 && (!run.executable.tokenizer.empty() || o.dry_breakers))
+    s.dry.breakers = DryBreakers(NeedTokenizer(run), o.dry_breakers.value_or(DefaultDryBreakers()));
   s.temperature = o.temperature.value_or(g.do_sample ? g.temperature.value_or(1.0f) : 0.0f);
   if (s.temperature == 0) return s;
   s.typical_p = o.typical_p.value_or(g.rules.typical_p);
+  s.xtc_probability = o.xtc_probability;
+  s.xtc_threshold = o.xtc_threshold;
+  s.mirostat_tau = o.mirostat_tau;
+  s.mirostat_eta = o.mirostat_eta;
   s.top_k = o.top_k.value_or(g.top_k.value_or(0));
   s.top_p = o.top_p.value_or(g.top_p.value_or(1.0f));
   s.min_p = o.min_p.value_or(g.min_p.value_or(0.0f));
@@ -131,6 +142,7 @@ std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> pro
   if (most == 0) return "length";
   std::span<const float> logits = run.session.Prefill(prompt);
   for (uint32_t count = 0;;) {
+    if (sampler.finished()) return "grammar";
     CheckUnchanged(run);
     CheckLogits(run, logits, run.session.position() - 1);
     const int32_t id = sampler.Next(logits, run.session.position() - 1);
@@ -138,92 +150,9 @@ std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> pro
     if (ends) return "eos";
     if (!each(id)) return "interrupted";
     if (++count == most) return "length";
+    if (sampler.finished()) continue;
     logits = run.session.Decode(id);
   }
-}
-
-void RunGenerate(RunState& run) {
-  const RunOptions& o = run.options;
-  const bool text = !o.print_tokens;
-  std::optional<Tokenizer> tokenizer;
-  std::optional<StreamDecoder> decoder;
-  if (text) {
-    tokenizer.emplace(NeedTokenizer(run));
-    decoder.emplace(*tokenizer, true);
-  }
-  const std::vector<int32_t> prompt = CheckedPrompt(run);
-  // Prompt and new tokens together fit into the context, the last new one included.
-  const uint32_t room = run.session.context() - static_cast<uint32_t>(prompt.size());
-  const uint32_t most = std::min(o.count.value_or(kDefaultCount), room);
-  const SamplerOptions sampling = SamplerOf(run, most);
-  Sampler sampler(sampling, prompt);
-  if (sampling.temperature != 0) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
-  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
-  StopStrings stops(o.stop);
-  Logprobs logprobs(o.logprobs, tokenizer ? &*tokenizer : nullptr);
-
-  std::string all_text;
-  std::vector<int32_t> ids;
-  const auto emit = [&](const std::string& piece) {
-    if (o.json) {
-      all_text += piece;
-    } else if (!piece.empty()) {
-      WriteOut(piece);
-    }
-  };
-  const char* stop = "length";
-  const uint64_t start = NowNanoseconds();
-  uint64_t first = start;
-  if (most > 0) {
-    std::span<const float> logits = run.session.Prefill(prompt);
-    while (true) {
-      CheckUnchanged(run);
-      CheckLogits(run, logits, run.session.position() - 1);
-      const int32_t id = sampler.Next(logits, run.session.position() - 1);
-      if (ids.empty()) first = NowNanoseconds();
-      if (!o.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
-        stop = "eos";
-        break;
-      }
-      ids.push_back(id);
-      if (o.logprobs > 0) logprobs.Add(logits, id);
-      emit(text ? stops.Push(decoder->Push(id)) : (ids.size() > 1 ? "," : "") + std::to_string(id));
-      if (stops.stopped()) {
-        stop = "string";
-        break;
-      }
-      if (ids.size() == most) break;
-      logits = run.session.Decode(id);
-    }
-  }
-  const uint64_t end = NowNanoseconds();
-  if (text) emit(stops.Push(decoder->Finish()) + stops.Finish());
-  if (!o.json && !ids.empty()) WriteOut("\n");
-
-  const double ttft_ms = Milliseconds(start, first), decode_ms = Milliseconds(first, end);
-  const uint64_t decoded = ids.empty() ? 0 : ids.size() - 1;
-  std::fprintf(stderr,
-               "load %.1f ms; prompt %zu tokens, %.1f ms to the first token (%.1f tokens/s); %zu new tokens, %.1f "
-               "tokens/s; %u threads; stop: %s\n",
-               run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), ids.size(),
-               PerSecond(decoded, decode_ms), run.session.threads(), stop);
-  if (o.logprobs > 0 && !o.json) std::fputs(logprobs.Lines().c_str(), stderr);
-  if (!o.json) return;
-  std::string list;
-  for (int32_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
-  JsonObject json;
-  if (text) json.Text("text", all_text);
-  json.Raw("tokens", "[" + list + "]").Text("stop", stop);
-  if (sampling.temperature != 0) json.Integer("seed", sampling.seed);
-  if (o.logprobs > 0) json.Raw("logprobs", logprobs.Json());
-  json.Number("load_ms", run.load_ms).Number("ttft_ms", ttft_ms);
-  json.Number("prefill_tokens_per_second", PerSecond(prompt.size(), ttft_ms))
-      .Number("decode_tokens_per_second", PerSecond(decoded, decode_ms));
-  json.Integer("peak_rss_bytes", PeakResidentBytes())
-      .Integer("prompt_tokens", prompt.size())
-      .Integer("generated_tokens", ids.size());
-  json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
-  WriteOut(json.Finish());
 }
 
 void RunTopLogits(RunState& run) {

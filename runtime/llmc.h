@@ -23,7 +23,7 @@ extern "C" {
 #define LLMC_API
 #endif
 
-#define LLMC_API_VERSION 1 /* of this header; raised when something is added */
+#define LLMC_API_VERSION 2 /* of this header; raised when something is added */
 
 typedef enum llmc_status {
   LLMC_OK = 0,
@@ -118,15 +118,24 @@ LLMC_API const float* llmc_logits(const llmc_session* session);
 LLMC_API llmc_status llmc_score(llmc_session* session, const int32_t* ids, size_t count,
                                 int (*row)(void* user, size_t index, const float* logits), void* user);
 
-/* The next id from the last logits. Filters in this order: temperature (0: the likeliest, nothing is drawn), top_k (0:
- * off), top_p (1: off), min_p (0: off). The generator is the session's, seeded by the first call and whenever a value
- * changes; a seed gives the same ids on every machine. */
+/* The next id from the last logits, by runtime/README.md's "Sampling": repetition, presence and frequency penalties, DRY,
+ * temperature (0: the likeliest, nothing is drawn), top_k (0: off), top_p (1: off), min_p (0: off), XTC; mirostat for
+ * all behind temperature. Penalties and DRY look at the ids that were appended to the session since it was created,
+ * reset or restored. The generator, and what mirostat has learnt, are the session's, and begin anew with the first call
+ * and whenever a value changes; a seed gives the same ids on every machine. */
 typedef struct llmc_sampling {
   size_t size; /* sizeof(llmc_sampling), set by the caller */
   double temperature, top_p, min_p;
   int32_t top_k;
   uint32_t reserved; /* 0 */
   uint64_t seed;
+  /* Since version 2; 0 is off, or the value in brackets. */
+  double repetition_penalty, presence_penalty, frequency_penalty;
+  double dry_multiplier, dry_base /* [1.75] */;
+  double xtc_probability, xtc_threshold /* [0.1] */;
+  double mirostat_tau, mirostat_eta /* [0.1] */;
+  uint32_t penalty_last_n; /* ids that count for presence, frequency and DRY [all] */
+  uint32_t dry_allowed_length /* [2] */;
 } llmc_sampling;
 /* What the model asks for; greedy if it asks for nothing. */
 LLMC_API llmc_status llmc_sampling_defaults(const llmc_model* model, llmc_sampling* sampling);

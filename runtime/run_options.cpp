@@ -76,6 +76,9 @@ void SetOrder(RunOptions& o, const std::string& value) {
   });
 }
 
+float Penalty(const std::string& value) {
+  return Number<float>(value, -1e6f, 1e6f, "a number from -1000000 to 1000000");
+}
 double Unit(const std::string& value) { return Number<double>(value, 0, 1, "a number from 0 to 1"); }
 
 constexpr Option kOptions[] = {
@@ -118,6 +121,43 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) {
        o.repetition_penalty = Number<double>(v, 1e-3, 1e6, "a number from 0.001 to 1000000");
      }},
+    {"--presence-penalty", "F", "take F from the logits of ids that were there; 0: off",
+     [](RunOptions& o, const std::string& v) { o.penalties.presence = Penalty(v); }},
+    {"--frequency-penalty", "F", "take F for each time that an id was there; 0: off",
+     [](RunOptions& o, const std::string& v) { o.penalties.frequency = Penalty(v); }},
+    {"--penalty-last-n", "N", "last ids that count for these two and DRY; 0: all (default)",
+     [](RunOptions& o, const std::string& v) {
+       o.penalty_last_n = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
+     }},
+    {"--dry-multiplier", "M", "DRY: take M B^(n-L) from an id that makes a repetition of n ids longer; 0: off",
+     [](RunOptions& o, const std::string& v) {
+       o.dry.multiplier = Number<float>(v, 0, 1e6f, "a number from 0 to 1000000");
+     }},
+    {"--dry-base", "B", "of DRY (default 1.75)",
+     [](RunOptions& o, const std::string& v) { o.dry.base = Number<float>(v, 1, 1e6f, "a number from 1 to 1000000"); }},
+    {"--dry-allowed-length", "L", "of DRY (default 2)",
+     [](RunOptions& o, const std::string& v) { o.dry.allowed_length = Count(v); }},
+    {"--dry-breaker", "TEXT", "DRY follows no repetition over TEXT (default: line end, colon, quotation mark, star)",
+     [](RunOptions& o, const std::string& v) {
+       if (v.empty() || v.size() > kMostBreakerBytes) WrongValue(v, "a text of 1 to 40 bytes");
+       if (!o.dry_breakers) o.dry_breakers.emplace();
+       o.dry_breakers->push_back(v);
+     },
+     true},
+    {"--xtc-probability", "P", "XTC: so often drop all tokens that have the threshold but the last; 0: off",
+     [](RunOptions& o, const std::string& v) { o.xtc_probability = Unit(v); }},
+    {"--xtc-threshold", "P", "of XTC (default 0.1; none above 0.5)",
+     [](RunOptions& o, const std::string& v) { o.xtc_threshold = Unit(v); }},
+    {"--mirostat", "TAU", "mirostat v2: keep the surprise at TAU bits a token, without top-k to XTC; 0: off",
+     [](RunOptions& o, const std::string& v) {
+       o.mirostat_tau = Number<double>(v, 0, 1e6, "a number from 0 to 1000000");
+     }},
+    {"--mirostat-eta", "E", "how fast mirostat learns (default 0.1)",
+     [](RunOptions& o, const std::string& v) {
+       o.mirostat_eta = Number<double>(v, 0, 1e6, "a number from 0 to 1000000");
+     }},
+    {"--best-of", "N", "draw N answers, print the one with the greatest mean log probability",
+     [](RunOptions& o, const std::string& v) { o.best_of = Number<uint32_t>(v, 1, 1000, "a number from 1 to 1000"); }},
     {"--no-repeat-ngram", "N", "no N ids come twice in a row as they were; 0: off",
      [](RunOptions& o, const std::string& v) {
        o.no_repeat_ngram = Number<uint32_t>(v, 0, 1u << 30, "a number from 0 to 2^30");
@@ -133,6 +173,10 @@ constexpr Option kOptions[] = {
      },
      true},
     {"--sampler-order", "A,B,..", "stages in another order (README of runtime); those left out are off", SetOrder},
+    {"--grammar", "FILE", "the answer keeps to a grammar in GBNF",
+     [](RunOptions& o, const std::string& v) { o.grammar = File(v); }},
+    {"--json-schema", "FILE", "the answer is JSON that a schema allows",
+     [](RunOptions& o, const std::string& v) { o.json_schema = File(v); }},
     {"--stop", "TEXT", "end the text before TEXT, which may be in several tokens",
      [](RunOptions& o, const std::string& v) {
        if (v.empty()) WrongValue(v, "a text");
@@ -198,6 +242,11 @@ void CheckTogether(const RunOptions& o) {
   if (o.parse_special && !o.messages && !o.chat) throw RunUsageError("--parse-special needs --messages or --chat");
   if (o.chat && !o.prompt && !o.file && (o.json || o.print_tokens))
     throw RunUsageError("a conversation has no --json and no --print-tokens: they go with --chat -p or --messages");
+  if (o.best_of > 1 && (modes > 0 || (o.chat && !o.prompt && !o.file)))
+    throw RunUsageError("--best-of goes with one prompt that is answered");
+  if (o.grammar && o.json_schema) throw RunUsageError("--grammar and --json-schema exclude each other");
+  if ((o.grammar || o.json_schema) && (modes > 0 || o.ignore_eos))
+    throw RunUsageError("--grammar and --json-schema go with answers, and not with --ignore-eos");
   const bool prompt = o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
   if (o.json && (o.logits || o.self_test || o.top_logits > 0))

@@ -31,11 +31,18 @@ struct RunOptions {
   uint32_t repeats = 5;               // -r
   std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty;
   std::optional<uint32_t> no_repeat_ngram, min_new_tokens;
+  PenaltyOptions penalties;
+  DryOptions dry;                                        // without breakers
+  std::optional<std::vector<std::string>> dry_breakers;  // unset: DefaultDryBreakers
+  uint32_t penalty_last_n = 0;
+  double xtc_probability = 0, xtc_threshold = 0.1, mirostat_tau = 0, mirostat_eta = 0.1;
   std::vector<std::pair<int32_t, float>> logit_bias;
   std::vector<int32_t> suppress;
   std::vector<std::string> stop;  // strings that end the text
   std::vector<SamplerStage> sampler_order{kSamplerOrder.begin(), kSamplerOrder.end()};
   uint32_t logprobs = 0, top_logits = 0;  // 0: off
+  uint32_t best_of = 1;
+  std::optional<std::string> grammar, json_schema;  // files
   std::optional<int32_t> top_k;
   std::optional<uint64_t> seed;
   std::optional<std::string> logits, perplexity;  // files

@@ -64,6 +64,10 @@ class Tokenizer {
   // The bytes that a token stands for in the middle of a text; "" for ids outside the tokenizer (a model may have more
   // rows than the tokenizer has tokens).
   std::string_view TokenText(int32_t id) const { return section_.TokenBytes(id); }
+  // The same of a token that is the first of a text; beside that, strip_first() spaces at the start of the text go.
+  std::string_view FirstTokenText(int32_t id) const;
+  bool HasFirstTexts() const { return !section_.table(TokenizerTable::FirstTexts).empty(); }
+  uint32_t strip_first() const { return section_.header.strip_first; }
   bool IsSpecial(int32_t id) const { return (section_.TokenFlags(id) & kTokenSpecial) != 0; }
   // The text of all ids, what isn't UTF-8 replaced by U+FFFD: byte-level BPE one for each maximal bad part, byte
   // fallback one for each byte. Nothing is cleaned up.
@@ -97,7 +101,6 @@ class StreamDecoder {
   std::string Finish();
 
  private:
-  std::string_view FirstText(int32_t id) const;
   std::string Stripped(std::string text);
 
   const Tokenizer* tokenizer_;

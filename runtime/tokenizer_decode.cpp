@@ -13,9 +13,8 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) c
   return out + stream.Finish();
 }
 
-// What a token is as the first one of a text.
-std::string_view StreamDecoder::FirstText(int32_t id) const {
-  const TokenizerSection& s = tokenizer_->section_;
+std::string_view Tokenizer::FirstTokenText(int32_t id) const {
+  const TokenizerSection& s = section_;
   const std::string_view table = s.table(TokenizerTable::FirstTexts);
   size_t low = 0, high = table.size() / sizeof(llmc::FirstText);
   while (low < high) {
@@ -46,7 +45,7 @@ std::string StreamDecoder::Stripped(std::string text) {
 std::string StreamDecoder::Push(int32_t id) {
   const TokenizerSection& s = tokenizer_->section_;
   if (static_cast<uint32_t>(id) >= s.header.token_count || (skip_special_ && tokenizer_->IsSpecial(id))) return {};
-  const std::string_view text = first_ ? FirstText(id) : s.TokenBytes(id);
+  const std::string_view text = first_ ? tokenizer_->FirstTokenText(id) : s.TokenBytes(id);
   first_ = false;
   const bool byte_level = s.header.model == TokenizerModel::ByteBpe;
   std::string out;

@@ -1,4 +1,5 @@
 """Text in, text out, with the model in this repository; and what its machine code is made for."""
+import json
 import re
 import shutil
 import subprocess
@@ -58,6 +59,39 @@ class Text(CliTest):
         self.assertEqual(self.text("--tokens", ids, *GREEDY, "--print-tokens"), expected)
         for flags in (["-p", "7+12="], ["--tokens", ids], ["--perplexity", TINY / "README.md"]):
             self.fails(1, LLMC_RUN, self.plan, *flags, says="no tokenizer")
+
+    def test_answers_keep_to_schemas_and_grammars(self):
+        """Whatever a model of another text is made to say is JSON of the schema; the program in memory says the same."""
+        schema = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12}, "sums": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
+                                                   "kind": {"enum": ["cat", "dog", None]}}, "required": ["name", "kind"], "additionalProperties": False}
+        file = self.folder / "schema.json"
+        file.write_text(json.dumps(schema))
+        answers = set()
+        for seed in range(12):
+            flags = ("-p", "Once upon a time", "--temp", "1.2", "--seed", seed, "-n", "150", "--json-schema", file)
+            result = self.ok(LLMC_RUN, self.plan, *flags)
+            answers.add(result.stdout)
+            if "stop: length" in result.stderr:  # an integer has no end of its own
+                continue
+            answer = json.loads(result.stdout)
+            self.assertEqual(json.dumps(answer, ensure_ascii=False), result.stdout.rstrip("\n"))
+            self.assertEqual([key for key in schema["properties"] if key in answer], list(answer))
+            self.assertTrue({"name", "kind"} <= set(answer) and 1 <= len(answer["name"]) <= 12 and answer["kind"] in ("cat", "dog", None), answer)
+            self.assertTrue(all(type(n) is int for n in answer.get("sums", [1])) and 1 <= len(answer.get("sums", [1])) <= 3, answer)
+        self.assertGreater(len(answers), 8)
+        self.assertEqual(self.ok(LLMC, "run", TINY, *flags).stdout, result.stdout)
+        grammar = self.folder / "sum.gbnf"
+        grammar.write_text('root ::= [0-9]{2} "=" [0-9]+ "."\n')
+        self.assertRegex(self.text("-p", "7+12=", "-n", "30", "--grammar", grammar), r"^\d\d=\d+(\.\n|\n)$")
+        grammar.write_text("root ::= sum\n")
+        self.fails(1, LLMC_RUN, self.plan, "-p", "7", "--grammar", grammar, says=["sum.gbnf:1:10: the rule sum isn't defined"])
+
+    def test_the_best_of_several_is_one_of_them(self):
+        flags = ("-p", "Once upon a time", "-n", "12", "--temp", "1.5")
+        alone = [self.text(*flags, "--seed", seed) for seed in (7, 8, 9)]
+        best = self.ok(LLMC_RUN, self.plan, *flags, "--seed", "7", "--best-of", "3")
+        seed = int(re.search(r"best of 3: seed (\d+),", best.stderr).group(1))
+        self.assertEqual(best.stdout, alone[seed - 7])
 
     def test_code_keeps_to_its_target(self):
         """CASES F01: x86-64-v3 has no 512-bit registers, whatever CPU compiles."""

@@ -150,6 +150,44 @@ TEST(Api, SamplesWithTheSamplersIds) {
   EXPECT_EQ(llmc_sample(session.get(), &longer.known, &id), LLMC_ERROR_USAGE);
 }
 
+// Penalties look at what was appended; what a reset forgets counts no more.
+TEST(Api, PenaltiesCountWhatWasAppended) {
+  const StatedModel model;
+  const llmc_api::Model opened(model.path());
+  llmc_api::Session session(opened);
+  llmc_sampling sampling{};
+  sampling.size = sizeof sampling;
+  sampling.top_p = 1;
+  const auto with = [&](float presence) {
+    SamplerOptions options;
+    options.penalties.presence = presence;
+    return options;
+  };
+  std::vector<int32_t> tokens = Tokens(13);
+  session.Prefill(tokens);
+  sampling.presence_penalty = 1e5;
+  for (int i = 0; i < 10; ++i) {
+    const int32_t next = session.Sample(sampling);
+    EXPECT_EQ(next, Sampler(with(1e5f), tokens).Next(HashLogits(tokens), 0));
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), next), 0);
+    tokens.push_back(next);
+    session.Decode(next);
+  }
+  session.Reset();
+  session.Decode(tokens[3]);
+  const std::vector<int32_t> one = {tokens[3]};
+  EXPECT_EQ(session.Sample(sampling), Sampler(with(1e5f), one).Next(HashLogits(one), 0));
+  // A caller of version 1 has a shorter structure.
+  sampling.size = offsetof(llmc_sampling, repetition_penalty);
+  EXPECT_EQ(session.Sample(sampling), Argmax(HashLogits(one), 0));
+  sampling.size = sizeof sampling;
+  sampling.dry_multiplier = 1;
+  sampling.dry_base = 0.5;
+  int32_t id = -1;
+  EXPECT_EQ(llmc_sample(session.get(), &sampling, &id), LLMC_ERROR_INPUT);
+  EXPECT_NE(std::string(llmc_last_error()).find("dry_base"), std::string::npos);
+}
+
 TEST(Api, SnapshotsAndFilesGiveTheBitsThatFollowed) {
   for (const bool stated : {true, false}) {  // a plan from before 1.2 saves its whole region
     const HashModel model = stated ? HashModel("plan 1.0", "plan 1.2\nstate kv 0 1 192 48 1 4 0") : HashModel();

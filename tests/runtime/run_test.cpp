@@ -126,6 +126,85 @@ TEST(Run, SamplingDefaultsComeFromThePlan) {
   EXPECT_NE(Cli(base).out, Cli(greedy).out);
 }
 
+// Answer k is that of seed S + k; the one with the greatest mean log probability is printed, with its seed.
+TEST(Run, BestOfSeveral) {
+  const HashModel model;
+  const std::vector<std::string> base = {
+      model.path(), "--tokens",       "1,2",          "-n",         "6", "--temp",
+      "300",        "--print-tokens", "--ignore-eos", "--suppress", "63"};  // behind 63 nothing is finite
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return Cli(more);
+  };
+  double best = -1e300;
+  std::string want;
+  int seed = 0;
+  for (int s = 41; s < 46; ++s) {
+    const Outcome one = with({"--seed", std::to_string(s)});
+    std::vector<int32_t> tokens = {1, 2};
+    double sum = 0;
+    std::istringstream in(one.out);
+    for (std::string id; std::getline(in, id, ',');) {
+      sum -= NegativeLogLikelihood(HashLogits(tokens), std::stoi(id));
+      tokens.push_back(std::stoi(id));
+    }
+    EXPECT_EQ(tokens.size(), 8U);
+    if (sum / 6 > best) best = sum / 6, want = one.out, seed = s;
+  }
+  EXPECT_NE(seed, 41);  // else the first is taken for nothing
+  const Outcome run = with({"--seed", "41", "--best-of", "5"});
+  EXPECT_EQ(run.out, want);
+  EXPECT_NE(run.err.find("best of 5: seed " + std::to_string(seed) + ","), std::string::npos) << run.err;
+  const Outcome json = with({"--seed", "41", "--best-of", "5", "--json"});
+  EXPECT_NE(json.out.find("\"seed\": " + std::to_string(seed)), std::string::npos) << json.out;
+  EXPECT_NE(json.out.find("\"mean_logprob\": "), std::string::npos);
+  EXPECT_EQ(with({"--seed", "40", "--best-of", "1"}).out, with({"--seed", "40"}).out);
+  EXPECT_EQ(Cli({model.path(), "--tokens", "1", "--print-tokens", "--best-of", "2"}).status, 2);  // greedy
+  EXPECT_EQ(Cli({model.path(), "--chat", "--best-of", "2"}).status, 2);
+}
+
+TEST(Run, SamplersOfTheCommandLine) {
+  const HashModel model;
+  const auto ids = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {model.path(),     "--tokens",     "1,2",    "-n", "30",
+                                    "--print-tokens", "--ignore-eos", "--seed", "3"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome run = Cli(all);
+    EXPECT_EQ(run.status, 0) << run.err;
+    std::vector<int32_t> list;
+    std::istringstream in(run.out);
+    for (std::string id; std::getline(in, id, ',');) list.push_back(std::stoi(id));
+    return list;
+  };
+  std::vector<int32_t> fresh = ids({"--presence-penalty", "100000"});
+  std::sort(fresh.begin(), fresh.end());
+  EXPECT_EQ(std::unique(fresh.begin(), fresh.end()), fresh.end());
+  EXPECT_NE(ids({"--presence-penalty", "100000", "--penalty-last-n", "1"}), ids({"--presence-penalty", "100000"}));
+  EXPECT_EQ(ids({"--presence-penalty", "100000", "--sampler-order", "dry"}), Greedy({1, 2}, 30));
+  EXPECT_NE(ids({"--frequency-penalty", "100000"}), Greedy({1, 2}, 30));
+  const std::vector<int32_t> warm = ids({"--temp", "300"});
+  EXPECT_NE(ids({"--temp", "300", "--xtc-probability", "1", "--xtc-threshold", "0.001"}), warm);
+  EXPECT_EQ(ids({"--temp", "300", "--xtc-threshold", "0.001"}), warm);
+  EXPECT_NE(ids({"--temp", "300", "--mirostat", "0.5"}), warm);
+  EXPECT_EQ(ids({"--temp", "300", "--mirostat", "0.5", "--top-k", "1"}), ids({"--temp", "300", "--mirostat", "0.5"}));
+  EXPECT_EQ(ids({"--dry-multiplier", "2"}).size(), 30U);  // a plan without a tokenizer has no default breakers
+  const Outcome run =
+      Cli({model.path(), "--tokens", "1", "--print-tokens", "--dry-multiplier", "1", "--dry-breaker", "x"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("no tokenizer"), std::string::npos) << run.err;
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--xtc-probability", "1.5"},
+                                                                                     {"--mirostat", "-1"},
+                                                                                     {"--dry-base", "0.9"},
+                                                                                     {"--dry-allowed-length", "0"},
+                                                                                     {"--dry-breaker", ""},
+                                                                                     {"--presence-penalty", "nan"},
+                                                                                     {"--best-of", "0"}}) {
+    std::vector<std::string> all = {model.path(), "--tokens", "1", "--print-tokens"};
+    all.insert(all.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(Cli(all).status, 2) << wrong[0];
+  }
+}
+
 TEST(Run, WritesLogits) {
   const HashModel model;
   const std::vector<int32_t> tokens = {7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -226,6 +305,43 @@ std::string TextOf(const std::vector<int32_t>& ids) {
   std::string text;
   for (int32_t id : ids) text += id >= 1 && id < 59 ? std::string(1, static_cast<char>('@' + id)) : "";
   return text;
+}
+
+// A grammar's text, which ends the answer when nothing can follow; what is wrong with its file is named by place.
+TEST(Run, AnswersKeepToAGrammar) {
+  const HashModel model("stop_ids 5", "stop_ids none");
+  Assemble(HashModelText() + "section tokenizer hex" + HexLines(HashTokenizer(false)) + "\nend\n", model.path());
+  const auto with = [&](const std::string& option, const std::string& text, std::vector<std::string> more = {}) {
+    WriteFile(model.folder() / "source", text);
+    more.insert(more.begin(), {model.path(), "-p", "ABC", "-n", "40", option, model.folder() / "source"});
+    return Cli(more);
+  };
+  Outcome run = with("--grammar", "root ::= word \"_\" [a-f]\nword ::= [X-Z]{4,20}");
+  EXPECT_EQ(run.status, 0) << run.err;
+  const size_t bar = run.out.find('_');
+  ASSERT_NE(bar, std::string::npos) << run.out;
+  EXPECT_TRUE(bar >= 4 && bar <= 20 && run.out.size() == bar + 3) << run.out;
+  EXPECT_EQ(run.out.find_first_not_of("XYZ"), bar);
+  EXPECT_NE(run.err.find("stop: grammar"), std::string::npos) << run.err;
+  // The same for each of several, sampled ones, and as ids.
+  run = with("--grammar", "root ::= [X-Z] [a-f]", {"--temp", "300", "--best-of", "3", "--print-tokens"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), ','), 1) << run.out;
+  EXPECT_EQ(with("--json-schema", R"({"type": "array", "maxItems": 0})").out, "[]\n");
+  EXPECT_EQ(with("--grammar", "root ::= \"\"").out, "");
+  run = with("--grammar", "root ::= \"a\" $");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("source:1:14: "), std::string::npos) << run.err;
+  run = with("--json-schema", R"({"type": "string", "pattern": "a"})");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("source: #/pattern: "), std::string::npos) << run.err;
+  run = with("--grammar", "root ::= \"a!\"");  // the vocabulary has no !
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("position 3: every id is excluded, by the grammar"), std::string::npos) << run.err;
+  EXPECT_EQ(Cli({model.path(), "-p", "A", "--grammar", model.folder() / "none"}).status, 1);
+  EXPECT_EQ(Cli({model.path(), "-p", "A", "--grammar", "a", "--json-schema", "b"}).status, 2);
+  EXPECT_EQ(Cli({model.path(), "-p", "A", "--grammar", "a", "--ignore-eos"}).status, 2);
+  EXPECT_EQ(Cli({model.path(), "--tokens", "1", "--grammar", "a", "--top-logits", "3"}).status, 2);
 }
 
 TEST(Run, TextInAndOut) {

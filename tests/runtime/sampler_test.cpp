@@ -98,6 +98,16 @@ TEST(Sampler, TemperatureComesBeforeTopP) {
   EXPECT_NEAR(two.at(1), 26894, 600);
 }
 
+// llama.cpp's order has it last: two tokens have 0.8 at temperature 1, and 0.5 makes of their weights 0.881 and 0.119.
+TEST(Sampler, TemperatureLastIsAnotherOrder) {
+  SamplerOptions options = At(0.5);
+  options.top_p = 0.8;
+  options.order = {SamplerStage::TopP, SamplerStage::Temperature};
+  const std::map<int32_t, int> counts = Counts({3, 2, 1}, options);
+  EXPECT_EQ(counts.size(), 2u);
+  EXPECT_NEAR(counts.at(1), 11920, 500);
+}
+
 TEST(Sampler, TopKComesBeforeTopPAndMinP) {
   SamplerOptions options = At(1);
   options.top_k = 2;
