@@ -78,13 +78,13 @@ Part JsonRules::Object() {
   return Sequence({Text("{"), b_.Optional(b_.Sequence(member(), more)), Text("}")});
 }
 
-Part JsonRules::Value() {
+Part JsonRules::TemplateValue() {
   std::vector<Part> parts;
   for (const char* type : {"null", "boolean", "number", "string", "array", "object"}) parts.push_back(Type(type));
   return b_.Choice(parts);
 }
 
-Part JsonRules::Any() { return b_.Call(Shared("value", &JsonRules::Value)); }
+Part JsonRules::Any() { return b_.Call(Shared("value", &JsonRules::TemplateValue)); }
 
 Part JsonRules::Type(std::string_view type) {
   if (type == "null") return Text("null");

@@ -35,7 +35,7 @@ class JsonRules {
   Part AnyString() { return String(0, std::nullopt); }
   Part Array();
   Part Object();
-  Part Value();
+  Part TemplateValue();
   // Names as a tree of code points.
   struct NameNode {
     std::map<uint32_t, NameNode> children;

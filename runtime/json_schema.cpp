@@ -79,7 +79,7 @@ class Lowering {
  private:
   struct Pending {
     uint32_t rule;
-    const Value* schema;
+    const TemplateValue* schema;
     std::string pointer;
   };
 
@@ -100,7 +100,7 @@ class Lowering {
     return text;
   }
 
-  uint32_t RuleOf(const Value& schema, const std::string& pointer) {
+  uint32_t RuleOf(const TemplateValue& schema, const std::string& pointer) {
     const auto [at, fresh] = rules_.try_emplace(pointer, 0);
     if (fresh) {
       at->second = builder_.AddRule(Name(pointer) + "the schema");
@@ -108,18 +108,18 @@ class Lowering {
     }
     return at->second;
   }
-  Part Call(const Value& schema, const std::string& pointer) { return builder_.Call(RuleOf(schema, pointer)); }
+  Part Call(const TemplateValue& schema, const std::string& pointer) { return builder_.Call(RuleOf(schema, pointer)); }
 
   // A schema's members by name; absent: null.
   struct Members {
-    std::map<std::string_view, const Value*> values;
-    const Value* operator[](std::string_view name) const {
+    std::map<std::string_view, const TemplateValue*> values;
+    const TemplateValue* operator[](std::string_view name) const {
       const auto at = values.find(name);
       return at == values.end() ? nullptr : at->second;
     }
   };
 
-  Part Body(const Value& schema, const std::string& pointer) {
+  Part Body(const TemplateValue& schema, const std::string& pointer) {
     if (schema.Is(ValueKind::Bool)) return schema.boolean ? json_.Any() : builder_.Nothing();
     if (!schema.Is(ValueKind::Dict)) Fault(pointer, "a schema is an object, true or false");
     Members m;
@@ -153,12 +153,12 @@ class Lowering {
   }
 
   std::vector<std::string> Types(const Members& m, const std::string& pointer) const {
-    const Value* type = m["type"];
+    const TemplateValue* type = m["type"];
     if (type == nullptr) return {kTypes.begin(), kTypes.end()};
-    std::vector<Value> list = {*type};
+    std::vector<TemplateValue> list = {*type};
     if (type->Is(ValueKind::List)) list = type->items();
     std::vector<std::string> types;
-    for (const Value& item : list) {
+    for (const TemplateValue& item : list) {
       const std::string name = item.Is(ValueKind::Str) ? item.str() : "";
       if (name != "integer" && std::find(kTypes.begin(), kTypes.end(), name) == kTypes.end())
         Fault(Below(pointer, "type"), "null, boolean, integer, number, string, array or object, or a list of these");
@@ -189,7 +189,7 @@ class Lowering {
   std::pair<uint32_t, std::optional<uint32_t>> Counts(const Members& m, std::string_view low, std::string_view high,
                                                       const std::string& pointer) const {
     const auto count = [&](std::string_view name) -> std::optional<uint32_t> {
-      const Value* value = m[name];
+      const TemplateValue* value = m[name];
       if (value == nullptr) return std::nullopt;
       if (!value->Is(ValueKind::Int) || value->integer < 0 || value->integer > kMostCount)
         Fault(Below(pointer, name), "not a number from 0 to " + std::to_string(kMostCount));
@@ -204,11 +204,11 @@ class Lowering {
 
   Part Array(const Members& m, const std::string& pointer) {
     const auto [least, most] = Counts(m, "minItems", "maxItems", pointer);
-    static const std::vector<Value> kNone;
-    const Value* prefix = m["prefixItems"];
+    static const std::vector<TemplateValue> kNone;
+    const TemplateValue* prefix = m["prefixItems"];
     if (prefix != nullptr && !prefix->Is(ValueKind::List))
       Fault(Below(pointer, "prefixItems"), "not a list of schemas");
-    const std::vector<Value>& first = prefix == nullptr ? kNone : prefix->items();
+    const std::vector<TemplateValue>& first = prefix == nullptr ? kNone : prefix->items();
     const auto item = [&](size_t i) {
       if (i < first.size()) return Call(first[i], Below(Below(pointer, "prefixItems"), std::to_string(i)));
       return m["items"] == nullptr ? json_.Any() : Call(*m["items"], Below(pointer, "items"));
@@ -234,21 +234,21 @@ class Lowering {
       bool required;
     };
     std::set<std::string> required;
-    if (const Value* list = m["required"]) {
+    if (const TemplateValue* list = m["required"]) {
       const std::string at = Below(pointer, "required");
       if (!list->Is(ValueKind::List)) Fault(at, "not a list of names");
-      for (const Value& name : list->items()) {
+      for (const TemplateValue& name : list->items()) {
         if (!name.Is(ValueKind::Str)) Fault(at, "not a list of names");
         required.insert(name.str());
       }
     }
-    const Value* others = m["additionalProperties"];
+    const TemplateValue* others = m["additionalProperties"];
     const auto other = [&] {
       return others == nullptr ? json_.Any() : Call(*others, Below(pointer, "additionalProperties"));
     };
     std::vector<Property> properties;
     std::vector<std::string> names;
-    if (const Value* list = m["properties"]) {
+    if (const TemplateValue* list = m["properties"]) {
       const std::string at = Below(pointer, "properties");
       if (!list->Is(ValueKind::Dict)) Fault(at, "not an object of schemas");
       for (const auto& [key, schema] : list->As<DictObject>().items) {
@@ -295,7 +295,7 @@ class Lowering {
   }
   Part Sequence3(Part a, Part b, Part c) { return builder_.Sequence(builder_.Sequence(a, b), c); }
 
-  Part AnyOf(const Value& list, const std::string& pointer) {
+  Part AnyOf(const TemplateValue& list, const std::string& pointer) {
     if (!list.Is(ValueKind::List) || list.items().empty()) Fault(pointer, "not a list of schemas");
     std::vector<Part> parts;
     for (size_t i = 0; i < list.items().size(); ++i)
@@ -303,9 +303,9 @@ class Lowering {
     return builder_.Choice(parts);
   }
 
-  std::string Json(const Value& value) { return ToJson(run_, value, {}); }
+  std::string Json(const TemplateValue& value) { return ToJson(run_, value, {}); }
 
-  static bool IsOfType(const Value& value, std::string_view type) {
+  static bool IsOfType(const TemplateValue& value, std::string_view type) {
     switch (value.kind) {
       case ValueKind::None: return type == "null";
       case ValueKind::Bool: return type == "boolean";
@@ -324,9 +324,10 @@ class Lowering {
     }
   }
 
-  Part Constants(std::span<const Value> values, const std::vector<std::string>& types, const std::string& pointer) {
+  Part Constants(std::span<const TemplateValue> values, const std::vector<std::string>& types,
+                 const std::string& pointer) {
     std::vector<Part> parts;
-    for (const Value& value : values) {
+    for (const TemplateValue& value : values) {
       if (std::any_of(types.begin(), types.end(), [&](const std::string& type) { return IsOfType(value, type); }))
         parts.push_back(json_.Text(Json(value)));
     }
@@ -334,7 +335,7 @@ class Lowering {
     return builder_.Choice(parts);
   }
 
-  Part Reference(const Value& reference, const std::string& pointer) {
+  Part Reference(const TemplateValue& reference, const std::string& pointer) {
     const std::string text = reference.Is(ValueKind::Str) ? reference.str() : "";
     if (!text.starts_with("#") || (text.size() > 1 && text[1] != '/'))
       Fault(pointer, "not a JSON pointer into this schema (#/..)");
@@ -354,7 +355,7 @@ class Lowering {
       decoded += static_cast<char>(digit(i + 1) * 16 + digit(i + 2));
       i += 2;
     }
-    const Value* at = &root_;
+    const TemplateValue* at = &root_;
     std::string canonical;
     for (size_t begin = 0; begin < decoded.size();) {
       const size_t end = std::min(decoded.find('/', begin + 1), decoded.size());
@@ -366,7 +367,7 @@ class Lowering {
           key += decoded[i];
       }
       begin = end;
-      const Value* next = nullptr;
+      const TemplateValue* next = nullptr;
       if (at->Is(ValueKind::Dict)) {
         next = at->As<DictObject>().Find(key);
       } else if (at->Is(ValueKind::List) && !key.empty() && key.size() < 7 &&
@@ -386,7 +387,7 @@ class Lowering {
   std::string_view where_;
   GrammarBuilder builder_;
   JsonRules json_;
-  Value root_;
+  TemplateValue root_;
   std::map<std::string, uint32_t> rules_;  // by pointer
   std::vector<Pending> pending_;
 };
