@@ -17,11 +17,12 @@ uint64_t DrawSeed();
 // when the command line sets a temperature; rules for logits count always. limit: of new tokens.
 SamplerOptions SamplerOf(const RunState& run, uint64_t limit);
 
-// Appends the prompt to the session and generates up to `most` tokens: each(id) is called for every one before it is
-// appended; false ends the answer. The last one isn't appended. Returns why it ended: "eos" (the token that said so was
-// not given to `each`), "length" or "interrupted".
-std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
-                   const std::function<bool(int32_t id)>& each);
+// Generates up to `most` tokens behind `prompt`, of which the session holds the first `held` ids: each(logits, id) is
+// called for every one before it is appended, with the logits that it was picked from; false ends the answer. The last
+// one isn't appended. Returns why it ended: "eos" (the token that said so was not given to `each`), "length" or
+// "interrupted".
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, size_t held, uint32_t most,
+                   const std::function<bool(std::span<const float> logits, int32_t id)>& each);
 
 // {"role": .., "content": ..}
 std::string ChatMessage(std::string_view role, std::string_view content);

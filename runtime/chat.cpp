@@ -225,13 +225,14 @@ class Chat {
         sampler_options_.rules.limit = most;
         Sampler sampler(sampler_options_, prompt);
         ++sampler_options_.seed;
-        stop_ = Answer(run_, sampler, rest, most, [&](int32_t id) {
-          if (ids.empty()) first = NowNanoseconds();
-          if (interrupted.load()) return false;
-          ids.push_back(id);
-          show(decoder.Push(id));
-          return true;
-        });
+        stop_ =
+            Answer(run_, sampler, prompt, prompt.size() - rest.size(), most, [&](std::span<const float>, int32_t id) {
+              if (ids.empty()) first = NowNanoseconds();
+              if (interrupted.load()) return false;
+              ids.push_back(id);
+              show(decoder.Push(id));
+              return true;
+            });
       } catch (...) {
         fed_.clear();  // what the session holds isn't known
         run_.session.Reset();

@@ -125,22 +125,46 @@ void PrintChatPrompt(const Executable& executable, const RunOptions& options) {
   WriteOut(list + "\n");
 }
 
-std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
-                   const std::function<bool(int32_t id)>& each) {
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, size_t held, uint32_t most,
+                   const std::function<bool(std::span<const float> logits, int32_t id)>& each) {
   const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
   if (most == 0) return "length";
-  std::span<const float> logits = run.session.Prefill(prompt);
-  for (uint32_t count = 0;;) {
+  std::span<const float> logits = run.session.Prefill(prompt.subspan(held));
+  run.speculator.Begin(prompt);
+  std::string stop;
+  for (uint32_t count = 0; stop.empty();) {
     CheckUnchanged(run);
-    CheckLogits(run, logits, run.session.position() - 1);
-    const int32_t id = sampler.Next(logits, run.session.position() - 1);
-    const bool ends = !run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end();
-    if (ends) return "eos";
-    if (!each(id)) return "interrupted";
-    if (++count == most) return "length";
-    logits = run.session.Decode(id);
+    const uint32_t position = run.speculator.position() - 1;
+    CheckLogits(run, logits, position);
+    const int32_t id = sampler.Next(logits, position);
+    if (!run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
+      stop = "eos";
+    } else if (!each(logits, id)) {
+      stop = "interrupted";
+    } else if (++count == most) {
+      stop = "length";
+    } else {
+      logits = run.speculator.Decode(id, most - count - 1, sampler);
+    }
   }
+  run.speculator.Settle();
+  return stop;
 }
+
+namespace {
+
+// What a report's line says of guesses; nothing without any.
+std::string SpeculationText(const RunState& run) {
+  if (!run.speculator.speculates()) return "";
+  const SpeculationCounts& c = run.speculator.counts();
+  char text[128];
+  std::snprintf(text, sizeof(text), "; %llu of %llu guessed tokens accepted, in %llu calls",
+                static_cast<unsigned long long>(c.accepted), static_cast<unsigned long long>(c.proposed),
+                static_cast<unsigned long long>(c.calls));
+  return text;
+}
+
+}  // namespace
 
 void RunGenerate(RunState& run) {
   const RunOptions& o = run.options;
@@ -158,7 +182,6 @@ void RunGenerate(RunState& run) {
   const SamplerOptions sampling = SamplerOf(run, most);
   Sampler sampler(sampling, prompt);
   if (sampling.temperature != 0) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
-  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
   StopStrings stops(o.stop);
   Logprobs logprobs(o.logprobs, tokenizer ? &*tokenizer : nullptr);
 
@@ -171,32 +194,18 @@ void RunGenerate(RunState& run) {
       WriteOut(piece);
     }
   };
-  const char* stop = "length";
   const uint64_t start = NowNanoseconds();
   uint64_t first = start;
-  if (most > 0) {
-    std::span<const float> logits = run.session.Prefill(prompt);
-    while (true) {
-      CheckUnchanged(run);
-      CheckLogits(run, logits, run.session.position() - 1);
-      const int32_t id = sampler.Next(logits, run.session.position() - 1);
-      if (ids.empty()) first = NowNanoseconds();
-      if (!o.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
-        stop = "eos";
-        break;
-      }
-      ids.push_back(id);
-      if (o.logprobs > 0) logprobs.Add(logits, id);
-      emit(text ? stops.Push(decoder->Push(id)) : (ids.size() > 1 ? "," : "") + std::to_string(id));
-      if (stops.stopped()) {
-        stop = "string";
-        break;
-      }
-      if (ids.size() == most) break;
-      logits = run.session.Decode(id);
-    }
-  }
+  std::string stop = Answer(run, sampler, prompt, 0, most, [&](std::span<const float> logits, int32_t id) {
+    if (ids.empty()) first = NowNanoseconds();
+    ids.push_back(id);
+    if (o.logprobs > 0) logprobs.Add(logits, id);
+    emit(text ? stops.Push(decoder->Push(id)) : (ids.size() > 1 ? "," : "") + std::to_string(id));
+    return !stops.stopped();
+  });
+  if (stops.stopped()) stop = "string";
   const uint64_t end = NowNanoseconds();
+  if (ids.empty() && most > 0) first = end;  // a stop id alone
   if (text) emit(stops.Push(decoder->Finish()) + stops.Finish());
   if (!o.json && !ids.empty()) WriteOut("\n");
 
@@ -204,9 +213,9 @@ void RunGenerate(RunState& run) {
   const uint64_t decoded = ids.empty() ? 0 : ids.size() - 1;
   std::fprintf(stderr,
                "load %.1f ms; prompt %zu tokens, %.1f ms to the first token (%.1f tokens/s); %zu new tokens, %.1f "
-               "tokens/s; %u threads; stop: %s\n",
+               "tokens/s; %u threads; stop: %s%s\n",
                run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), ids.size(),
-               PerSecond(decoded, decode_ms), run.session.threads(), stop);
+               PerSecond(decoded, decode_ms), run.session.threads(), stop.c_str(), SpeculationText(run).c_str());
   if (o.logprobs > 0 && !o.json) std::fputs(logprobs.Lines().c_str(), stderr);
   if (!o.json) return;
   std::string list;
@@ -222,6 +231,10 @@ void RunGenerate(RunState& run) {
   json.Integer("peak_rss_bytes", PeakResidentBytes())
       .Integer("prompt_tokens", prompt.size())
       .Integer("generated_tokens", ids.size());
+  if (run.speculator.speculates()) {
+    const SpeculationCounts& c = run.speculator.counts();
+    json.Integer("proposed_tokens", c.proposed).Integer("accepted_tokens", c.accepted).Integer("verify_calls", c.calls);
+  }
   json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
   WriteOut(json.Finish());
 }
