@@ -157,6 +157,14 @@ int32_t Sampler::Next(std::span<const float> logits, uint32_t position) {
   return id;
 }
 
+void Sampler::Follow(const Sampler& other) {
+  options_ = other.options_;
+  random_ = other.random_;
+  ids_ = other.ids_;
+  prompt_ = other.prompt_;
+  idle_ = other.idle_;
+}
+
 std::vector<int32_t> Sampler::Kept() const {
   std::vector<int32_t> ids;
   for (const Candidate& c : candidates_) ids.push_back(c.id);

@@ -69,8 +69,8 @@ class Sampler {
   // Throws PlanError naming `position` and the id when a logit isn't finite, and when the rules leave no id.
   int32_t Next(std::span<const float> logits, uint32_t position);
 
-  // Goes on from where `other` is, which has the same options: its ids, and its draws.
-  void Follow(const Sampler& other) { random_ = other.random_, ids_ = other.ids_; }
+  // Becomes a copy of `other` as far as its next picks depend on: all but what a pick needs room for.
+  void Follow(const Sampler& other);
 
   // The ids that the last Next drew from, ascending; for tests.
   std::vector<int32_t> Kept() const;
