@@ -23,12 +23,13 @@ DraftPolicy::DraftPolicy(const std::array<double, kDraftClasses>& prior) {
 }
 
 void DraftPolicy::Took(uint32_t rows, double nanoseconds) {
-  const bool known = Known(rows);
   Time& time = times_[rows];
-  time.call = ++calls_;
-  time.nanoseconds = !known || nanoseconds < time.nanoseconds
+  if (++calls_ - time.call > kForget) time.seen = 0;
+  time.nanoseconds = time.seen == 0 || nanoseconds < time.nanoseconds
                          ? nanoseconds
                          : time.nanoseconds + kRise * (nanoseconds - time.nanoseconds);
+  time.call = calls_;
+  ++time.seen;
 }
 
 void DraftPolicy::Saw(uint32_t draft_class, bool right) {
@@ -39,7 +40,7 @@ void DraftPolicy::Saw(uint32_t draft_class, bool right) {
 double DraftPolicy::ShareOfRight(uint32_t draft_class) const { return right_[draft_class] / seen_[draft_class]; }
 
 bool DraftPolicy::Known(uint32_t rows) const {
-  return times_[rows].nanoseconds > 0 && calls_ - times_[rows].call < kForget;
+  return times_[rows].seen >= (rows == 1 ? 1 : 2) && calls_ - times_[rows].call < kForget;
 }
 
 double DraftPolicy::Cost(uint32_t rows) const {

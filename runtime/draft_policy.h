@@ -14,11 +14,12 @@ class DraftPolicy {
  public:
   static constexpr uint32_t kMostRows = 16;
 
-  // prior: share of right guesses of each class before any was seen, worth kPriorWeight of them.
+  // prior: share of right guesses of each class before any was seen, worth four of them.
   explicit DraftPolicy(const std::array<double, kDraftClasses>& prior);
 
   // A call of `rows` rows (1 .. kMostRows) took so long. The least counts, since whatever else the machine does makes a
-  // call slower alone; higher times come through slowly, and what wasn't measured for kForget calls is forgotten.
+  // call slower alone, and of several rows only from the second time on; higher times come through slowly, and what
+  // wasn't measured for 256 calls is forgotten.
   void Took(uint32_t rows, double nanoseconds);
   // A guess of this class was right, or wrong. Older ones count less: half after some 35 of the class.
   void Saw(uint32_t draft_class, bool right);
@@ -34,8 +35,9 @@ class DraftPolicy {
 
  private:
   struct Time {
-    double nanoseconds = 0;  // 0: unknown
-    uint64_t call = 0;       // when it was last measured
+    double nanoseconds = 0;
+    uint64_t call = 0;  // when it was last measured
+    uint64_t seen = 0;  // how often, since it was last forgotten
   };
   bool Known(uint32_t rows) const;
   std::array<Time, kMostRows + 1> times_;  // by rows

@@ -13,6 +13,7 @@ namespace llmc {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kAlikeRows = 16;  // calls of more rows use the threads of those of one
 
 std::string Str(uint64_t value) { return std::to_string(value); }
 
@@ -56,7 +57,7 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       progress_(options.progress),
       barrier_(std::make_unique<LlmcBarrier>()),
       pool_(options.pool ? options.pool : std::make_shared<ThreadPool>(CheckedThreads(options.threads))),
-      governor_(pool_->size(), UsableCores()) {
+      governors_(kAlikeRows + 1, ThreadGovernor(pool_->size(), UsableCores())) {
   const Manifest& m = *manifest_;
   const SessionBytes bytes = SessionBytesOf(m, pool_->size());
   if (context_ > m.context)
@@ -268,12 +269,12 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   context.abi = LLMC_ABI_VERSION;
   context.barrier = barrier_.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
+  ThreadGovernor& governor = governors_[rows <= kAlikeRows ? rows : 1];
   Job job{&executable_.steps[static_cast<size_t>(&phase - manifest_->phases.data())], executable_.program.get(),
-          &context, adapt_ ? governor_.threads() : pool_->size(), scratchpads_.data()};
+          &context, adapt_ ? governor.threads() : pool_->size(), scratchpads_.data()};
   const uint64_t start = NowNanoseconds();
   const bool late = pool_->Run(job.threads, RunJob, &job);
-  // One-row calls are alike, so their times can be compared; longer ones follow what those have shown.
-  if (rows == 1) governor_.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
+  if (rows <= kAlikeRows) governor.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
   barrier_->long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);

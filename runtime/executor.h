@@ -135,7 +135,7 @@ class Session {
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};
   std::shared_ptr<ThreadPool> pool_;
-  ThreadGovernor governor_;
+  std::vector<ThreadGovernor> governors_;  // by the rows of a call: calls of as many rows are alike
 };
 
 }  // namespace llmc

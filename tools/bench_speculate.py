@@ -89,7 +89,7 @@ def written():
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(start)
             file.flush()
-            words = [RUN, args.plan, "-f", file.name, "-n", count, "--temp", 0, "-t", args.t, "--json", "--ignore-eos"]
+            words = [RUN, args.plan, "-f", file.name, "-n", count, *(["--temp", 0] if text else ["--temp", 0.8, "--seed", 1]), "-t", args.t, "--json", "--ignore-eos"]
             for _ in range(args.r):
                 one, more = (json.loads(out(*words, "--speculate", how)) for how in ("off", "ngram"))
                 if one["tokens"] != more["tokens"]:

@@ -214,6 +214,12 @@ TEST(Ngram, ProposesWhatFollowedTheLongestRun) {
   EXPECT_EQ(drafts[3].draft_class, 4u);
 }
 
+// Twice: of several rows one time alone counts for nothing.
+void Took(DraftPolicy& policy, uint32_t rows, double nanoseconds) {
+  policy.Took(rows, nanoseconds);
+  policy.Took(rows, nanoseconds);
+}
+
 DraftPolicy Policy(double share) {
   std::array<double, kDraftClasses> prior;
   prior.fill(share);
@@ -224,18 +230,18 @@ TEST(DraftPolicy, TakesAsManyRowsAsPay) {
   const std::vector<uint32_t> seven(7, 0);
   EXPECT_EQ(Policy(0.9).Choose(seven, 0), 0u) << "nothing is known of a plain call";
   DraftPolicy memory = Policy(0.9);  // rows cost next to nothing
-  memory.Took(1, 100);
-  memory.Took(8, 110);
+  Took(memory, 1, 100);
+  Took(memory, 8, 110);
   EXPECT_EQ(memory.Choose(seven, 0), 7u);
   EXPECT_EQ(memory.Choose(std::span(seven).first(3), 0), 3u);
   EXPECT_EQ(memory.Choose({}, 0), 0u);
   DraftPolicy computing = Policy(0.9);  // a row costs as much as a call
-  for (uint32_t rows = 1; rows <= 8; ++rows) computing.Took(rows, 100 * rows);
+  for (uint32_t rows = 1; rows <= 8; ++rows) Took(computing, rows, 100 * rows);
   EXPECT_EQ(computing.Choose(seven, 0), 0u);
   DraftPolicy step = Policy(0.9);  // 1, 1.1, 1.2 up to four rows, then 3
-  for (uint32_t rows = 1; rows <= 4; ++rows) step.Took(rows, 90 + 10 * rows);
-  step.Took(5, 300);
-  step.Took(8, 300);
+  for (uint32_t rows = 1; rows <= 4; ++rows) Took(step, rows, 90 + 10 * rows);
+  Took(step, 5, 300);
+  Took(step, 8, 300);
   EXPECT_EQ(step.Choose(seven, 0), 3u);
   // Guesses that take time themselves pay less.
   EXPECT_LT(memory.Choose(seven, 60), 7u);
@@ -245,8 +251,8 @@ TEST(DraftPolicy, TakesAsManyRowsAsPay) {
 TEST(DraftPolicy, StopsWhereGuessesAreWrongAndComesBack) {
   const std::vector<uint32_t> classes = {2, 3, 4, 4, 4, 5, 5};
   DraftPolicy policy = Policy(0.7);
-  policy.Took(1, 100);
-  policy.Took(2, 130);
+  Took(policy, 1, 100);
+  Took(policy, 2, 130);
   EXPECT_GT(policy.Choose(classes, 0), 0u);
   for (int i = 0; i < 40; ++i) policy.Saw(2, false);
   EXPECT_EQ(policy.Choose(classes, 0), 0u);
@@ -262,6 +268,8 @@ TEST(DraftPolicy, TimesAreTheLeastAndNotForEver) {
   EXPECT_LT(policy.Cost(1), 200);
   policy.Took(1, 80);
   EXPECT_EQ(policy.Cost(1), 80);
+  policy.Took(4, 900);
+  EXPECT_DOUBLE_EQ(policy.Cost(4), 104) << "four rows were measured once";
   policy.Took(4, 140);
   EXPECT_DOUBLE_EQ(policy.Cost(2), 100);  // between them
   EXPECT_DOUBLE_EQ(policy.Cost(3), 120);
