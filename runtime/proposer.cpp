@@ -11,32 +11,48 @@
 namespace llmc {
 namespace {
 
-// Classes: runs of 1, 2, 3, 4, 5..7, 8..15 and at least 16 ids.
+// Classes: runs of 1, 2, 3, 4, 5..7, 8..15 and at least 16 ids, and those that have just passed a change.
 constexpr size_t kLongestRun = 16;
+constexpr uint32_t kChanged = 7;
 uint32_t ClassOfRun(size_t length) {
   if (length <= 4) return static_cast<uint32_t>(length) - 1;
   return length < 8 ? 4 : length < kLongestRun ? 5 : 6;
 }
 
+// How many ids before `a` and before `b` are the same, up to kLongestRun.
+size_t RunBefore(std::span<const int32_t> ids, size_t a, size_t b) {
+  size_t length = 0;
+  while (length < std::min({kLongestRun, a, b}) && ids[a - 1 - length] == ids[b - 1 - length]) ++length;
+  return length;
+}
+
 class NgramProposer : public Proposer {
  public:
-  std::array<double, kDraftClasses> Prior() const override { return {0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9}; }
+  std::array<double, kDraftClasses> Prior() const override { return {0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.5}; }
   bool TakesTime() const override { return false; }
 
   void Propose(std::span<const int32_t> ids, uint32_t most, const Sampler&, std::vector<Draft>& drafts) override {
+    // A text that is edited as it is copied goes on behind a changed id: a run of at least kBefore ids counts, though
+    // one id behind it, with fewer than kBehind that are the same again, is another.
+    constexpr size_t kBehind = 2, kBefore = 4;
     const size_t n = ids.size();
-    size_t longest = 0, next = 0;  // of the run so far, and where what followed it is
-    for (size_t end = n - 1; end > 0 && longest < kLongestRun; --end) {
-      size_t length = 0;
-      while (length < kLongestRun && length < end && ids[end - 1 - length] == ids[n - 1 - length]) ++length;
-      if (length > longest) longest = length, next = end;
+    size_t longest = 0, next = 0, behind = 0;  // the run, where what followed it is, and its part behind a change
+    for (size_t end = n - 1; end > 0 && behind < kLongestRun; --end) {
+      const size_t same = RunBefore(ids, end, n);
+      size_t length = same;
+      if (same < kBehind && end > same + 1) {
+        const size_t before = RunBefore(ids, end - same - 1, n - same - 1);
+        if (before >= kBefore) length += before;
+      }
+      if (length > longest) longest = length, next = end, behind = same;
     }
     if (longest == 0) return;
     const size_t first = drafts.size();
     for (size_t i = 0; i < most; ++i) {
       // Behind the end go the guesses themselves: a text that repeats goes on repeating.
       const int32_t id = next + i < n ? ids[next + i] : drafts[first + next + i - n].id;
-      drafts.push_back({id, ClassOfRun(longest + i)});
+      const bool changed = longest > behind && behind + i < kBehind;
+      drafts.push_back({id, changed ? kChanged : ClassOfRun(longest + i)});
     }
   }
 };

@@ -34,8 +34,8 @@ class Proposer {
                        std::vector<Draft>& drafts) = 0;
 };
 
-// What followed the longest earlier run of ids that is also their end; of equally long ones the last. Classes tell the
-// lengths of these runs.
+// What followed the longest earlier run of ids that is also their end, but for one id near it; of equally long ones the
+// last. Classes tell the lengths of these runs.
 std::unique_ptr<Proposer> MakeNgramProposer();
 
 // A model of the same tokens, by what the target's sampler would make of its logits with its own next draws. It runs in

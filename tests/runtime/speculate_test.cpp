@@ -206,6 +206,12 @@ TEST(Ngram, ProposesWhatFollowedTheLongestRun) {
   EXPECT_EQ(IdsOf(Look({4, 4}, 3)), (Ids{4, 4, 4}));
   EXPECT_EQ(IdsOf(Look({1, 2, 3}, 4)), (Ids{}));
   EXPECT_EQ(IdsOf(Look({1}, 4)), (Ids{}));
+  // A text that is copied with a changed id goes on behind it; a short one doesn't.
+  EXPECT_EQ(IdsOf(Look({1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 9}, 2)), (Ids{6, 7}));
+  EXPECT_EQ(IdsOf(Look({1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 9, 6}, 1)), (Ids{7}));
+  EXPECT_EQ(IdsOf(Look({2, 3, 4, 5, 6, 7, 0, 2, 3, 4, 9}, 2)), (Ids{}));
+  EXPECT_EQ(Look({1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 9}, 3)[1].draft_class, 7u);
+  EXPECT_EQ(Look({1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 9}, 3)[2].draft_class, 4u);
   // A class is a length, and grows with each guess.
   const std::vector<Draft> drafts = Look({1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3}, 4);
   EXPECT_EQ(drafts[0].draft_class, 2u);
