@@ -82,11 +82,7 @@ class DraftModel : public Proposer {
     }
     fed_.assign(ids.begin(), ids.end());
     std::span<const float> logits = session_.Prefill(ids.subspan(same));
-    if (guess_) {
-      guess_->Follow(sampler);
-    } else {
-      guess_.emplace(sampler);
-    }
+    guess_.Follow(sampler);
     for (uint32_t i = 0; i < most; ++i) {
       const std::optional<int32_t> id = Pick(logits);
       if (!id || static_cast<uint32_t>(*id) >= vocab_) return;
@@ -102,7 +98,7 @@ class DraftModel : public Proposer {
   std::optional<int32_t> Pick(std::span<const float> logits) {
     if (FindNotFinite(logits) != logits.size()) return std::nullopt;
     try {
-      return guess_->Next(logits, session_.position() - 1);
+      return guess_.Next(logits, session_.position() - 1);
     } catch (const PlanError&) {
       return std::nullopt;
     }
@@ -110,9 +106,9 @@ class DraftModel : public Proposer {
 
   Executable executable_;
   Session session_;
-  uint32_t vocab_;            // the target's
-  std::vector<int32_t> fed_;  // what the session holds
-  std::optional<Sampler> guess_;
+  uint32_t vocab_;                   // the target's
+  std::vector<int32_t> fed_;         // what the session holds
+  Sampler guess_{SamplerOptions{}};  // the target's, one step ahead of it and more
 };
 
 // Whether a call of several rows gives each row the bits of a call of one.

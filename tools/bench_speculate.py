@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What --speculate ngram gains: tokens/s with and without, alternating, as medians.
 
-usage: tools/bench_speculate.py PLAN [--shape PLAN2] [-t THREADS] [-r ROUNDS] [-n TOKENS] [--build build/release]
+usage: tools/bench_speculate.py PLAN [--shape PLAN2]... [-t THREADS] [-r ROUNDS] [-n TOKENS] [--build build/release]
 
 PLAN is a model that can write (tools/models smollm2); it is given three tasks, through its tokenizer and without a chat
 template: (a) a passage, then its beginning again; (b) a source file, the note that an identifier has another name now,
@@ -21,7 +21,7 @@ import tempfile
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("plan")
-parser.add_argument("--shape", help="a plan with random weights")
+parser.add_argument("--shape", action="append", default=[], help="a plan with random weights; may be repeated")
 parser.add_argument("-t", type=int, default=2, help="threads")
 parser.add_argument("-r", type=int, default=5, help="rounds")
 parser.add_argument("-n", type=int, default=300, help="tokens of a text")
@@ -104,17 +104,17 @@ def written():
     return story
 
 
-def recorded(story):
-    """PLAN2 with recorded texts."""
+def recorded(plan, story):
+    """A plan with random weights and recorded texts."""
     print(f"\n{HEAD}")
     for name, (prompt, text) in TASKS.items():
         with tempfile.TemporaryDirectory() as folder:
             files = pathlib.Path(folder, "prompt"), pathlib.Path(folder, "text")
             for file, numbers in zip(files, (ids(prompt), ids(text)[: args.n] if text else story), strict=True):
                 file.write_text(",".join(map(str, numbers)), encoding="utf-8")
-            runs = [json.loads(row) for row in out(BENCH, args.shape, args.t, args.r, "trace", *files).splitlines()]
+            runs = [json.loads(row) for row in out(BENCH, plan, args.t, args.r, "trace", *files).splitlines()]
         line(name, [r["plain"] for r in runs], [r["lookup"] for r in runs], runs)
-    print(f"{runs[0]['cpu']}, {runs[0]['threads']} threads, {args.shape}")
+    print(f"{runs[0]['cpu']}, {runs[0]['threads']} threads, {plan}")
 
 
 def rows(plan):
@@ -126,6 +126,6 @@ def rows(plan):
 
 tale = written()
 rows(args.plan)
-if args.shape:
-    recorded(tale)
-    rows(args.shape)
+for shape in args.shape:
+    recorded(shape, tale)
+    rows(shape)
