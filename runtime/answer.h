@@ -32,11 +32,13 @@ uint64_t DrawSeed();
 // when the command line sets a temperature; rules for logits count always. limit: of new tokens.
 SamplerOptions SamplerOf(const RunState& run, uint64_t limit);
 
-// Appends the prompt to the session and generates up to `most` tokens: each(id) is called for every one before it is
-// appended; false ends the answer. The last one isn't appended. Returns why it ended: "eos" (the token that said so was
-// not given to `each`), "length", "grammar" (the text is whole and can't go on) or "interrupted".
-std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
-                   const std::function<bool(int32_t id)>& each);
+// Generates up to `most` tokens behind the prompt, which the session holds and behind which `logits` stand: each(logits,
+// id, ends) is called for every one before it is appended, with the logits that it was picked from; false ends the
+// answer. ends: it is the one that says so, and the last. The last one isn't appended. Returns why it ended: "eos",
+// "length", "grammar" (the text is whole and can't go on) or "interrupted".
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, std::span<const float> logits,
+                   uint32_t most,
+                   const std::function<bool(std::span<const float> logits, int32_t id, bool ends)>& each);
 
 // {"role": .., "content": ..}
 std::string ChatMessage(std::string_view role, std::string_view content);

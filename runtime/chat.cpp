@@ -225,7 +225,9 @@ class Chat {
         sampler_options_.rules.limit = most;
         Sampler sampler(sampler_options_, prompt);
         ++sampler_options_.seed;
-        stop_ = Answer(run_, sampler, rest, most, [&](int32_t id) {
+        const std::span<const float> logits = run_.session.Prefill(rest);
+        stop_ = Answer(run_, sampler, prompt, logits, most, [&](std::span<const float>, int32_t id, bool ends) {
+          if (ends) return true;
           if (ids.empty()) first = NowNanoseconds();
           if (interrupted.load()) return false;
           ids.push_back(id);

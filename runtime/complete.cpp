@@ -21,7 +21,7 @@ class Completer {
     Result(uint32_t logprobs_n, const Tokenizer* tokenizer) : logprobs(logprobs_n, tokenizer) {}
     std::vector<int32_t> ids;
     std::string text;  // or the ids, comma-separated
-    const char* stop = "length";
+    std::string stop = "length";
     Logprobs logprobs;
     uint64_t seed = 0, first = 0;  // first: when the first token was there
     double sum = 0;                // of the log probabilities of the tokens that were drawn
@@ -32,10 +32,8 @@ class Completer {
   // show: print what there is as it comes. score: sum the log probabilities.
   Result Complete(const SamplerOptions& sampling, bool show, bool score) {
     const RunOptions& o = run_.options;
-    const std::vector<int32_t>& stop_ids = run_.executable.manifest->generation.stop_ids;
     Result result(o.logprobs, tokenizer_);
     result.seed = sampling.seed;
-    result.first = NowNanoseconds();
     Sampler sampler(sampling, prompt_);
     StopStrings stops(o.stop);
     std::optional<StreamDecoder> decoder;
@@ -44,36 +42,21 @@ class Completer {
       result.text += piece;
       if (show && !piece.empty()) WriteOut(piece);
     };
-    if (most_ == 0) return result;
-    std::span<const float> logits = AfterPrompt();
-    while (true) {
-      if (sampler.finished()) {
-        result.stop = "grammar";
-        break;
-      }
-      CheckUnchanged(run_);
-      CheckLogits(run_, logits, run_.session.position() - 1);
-      const int32_t id = sampler.Next(logits, run_.session.position() - 1);
-      if (result.ids.empty()) result.first = NowNanoseconds();
-      if (score) {
-        result.sum -= NegativeLogLikelihood(logits, id);
-        ++result.drawn;
-      }
-      if (!o.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
-        result.stop = "eos";
-        break;
-      }
-      result.ids.push_back(id);
-      if (o.logprobs > 0) result.logprobs.Add(logits, id);
-      emit(decoder ? stops.Push(decoder->Push(id)) : (result.ids.size() > 1 ? "," : "") + std::to_string(id));
-      if (stops.stopped()) {
-        result.stop = "string";
-        break;
-      }
-      if (result.ids.size() == most_) break;
-      if (sampler.finished()) continue;
-      logits = run_.session.Decode(id);
-    }
+    result.stop =
+        Answer(run_, sampler, prompt_, AfterPrompt(), most_, [&](std::span<const float> logits, int32_t id, bool ends) {
+          if (result.first == 0) result.first = NowNanoseconds();
+          if (score) {
+            result.sum -= NegativeLogLikelihood(logits, id);
+            ++result.drawn;
+          }
+          if (ends) return true;
+          result.ids.push_back(id);
+          if (o.logprobs > 0) result.logprobs.Add(logits, id);
+          emit(decoder ? stops.Push(decoder->Push(id)) : (result.ids.size() > 1 ? "," : "") + std::to_string(id));
+          return !stops.stopped();
+        });
+    if (stops.stopped()) result.stop = "string";
+    if (result.first == 0) result.first = NowNanoseconds();  // nothing came
     if (decoder) emit(stops.Push(decoder->Finish()) + stops.Finish());
     return result;
   }
@@ -95,6 +78,17 @@ class Completer {
   uint32_t most_;
   std::vector<float> logits_;
 };
+
+// What a report's line says of guesses; nothing without any.
+std::string SpeculationText(const RunState& run) {
+  if (!run.speculator.speculates()) return "";
+  const SpeculationCounts& c = run.speculator.counts();
+  char text[128];
+  std::snprintf(text, sizeof(text), "; %llu of %llu guessed tokens accepted, in %llu calls",
+                static_cast<unsigned long long>(c.accepted), static_cast<unsigned long long>(c.proposed),
+                static_cast<unsigned long long>(c.calls));
+  return text;
+}
 
 }  // namespace
 
@@ -131,9 +125,9 @@ void RunGenerate(RunState& run) {
   const double decode_ms = Milliseconds(first, end);
   std::fprintf(stderr,
                "load %.1f ms; prompt %zu tokens, %.1f ms to the first token (%.1f tokens/s); %zu new tokens, %.1f "
-               "tokens/s; %u threads; stop: %s\n",
+               "tokens/s; %u threads; stop: %s%s\n",
                run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), best.ids.size(),
-               PerSecond(decoded, decode_ms), run.session.threads(), best.stop);
+               PerSecond(decoded, decode_ms), run.session.threads(), best.stop.c_str(), SpeculationText(run).c_str());
   if (several)
     std::fprintf(stderr, "best of %u: seed %llu, mean log probability %.4f\n", o.best_of,
                  static_cast<unsigned long long>(best.seed), best.mean());
@@ -153,6 +147,10 @@ void RunGenerate(RunState& run) {
   json.Integer("peak_rss_bytes", PeakResidentBytes())
       .Integer("prompt_tokens", prompt.size())
       .Integer("generated_tokens", best.ids.size());
+  if (run.speculator.speculates()) {
+    const SpeculationCounts& c = run.speculator.counts();
+    json.Integer("proposed_tokens", c.proposed).Integer("accepted_tokens", c.accepted).Integer("verify_calls", c.calls);
+  }
   json.Integer("threads", run.session.threads()).Text("cpu", CpuName());
   WriteOut(json.Finish());
 }

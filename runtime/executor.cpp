@@ -13,6 +13,7 @@ namespace llmc {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kAlikeRows = 16;  // calls of more rows use the threads of those of one
 
 std::string Str(uint64_t value) { return std::to_string(value); }
 
@@ -55,10 +56,10 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       adapt_(options.adapt),
       progress_(options.progress),
       barrier_(std::make_unique<LlmcBarrier>()),
-      pool_(CheckedThreads(options.threads)),
-      governor_(options.threads, UsableCores()) {
+      pool_(options.pool ? options.pool : std::make_shared<ThreadPool>(CheckedThreads(options.threads))),
+      governors_(kAlikeRows + 1, ThreadGovernor(pool_->size(), UsableCores())) {
   const Manifest& m = *manifest_;
-  const SessionBytes bytes = SessionBytesOf(m, options.threads);
+  const SessionBytes bytes = SessionBytesOf(m, pool_->size());
   if (context_ > m.context)
     throw PlanError("a context of " + Str(context_) + " positions is over the plan's " + Str(m.context));
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
@@ -69,14 +70,14 @@ Session::Session(const Executable& executable, const SessionOptions& options)
     // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
     states_ = Reservation::Zeros(bytes.states, false, "caches", options.memory);
     if (executable_.program)
-      scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * options.threads, false, "scratchpads",
+      scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * pool_->size(), false, "scratchpads",
                                         options.memory);
   }
   logits_ = Reservation::Zeros(bytes.logits, false, "logits", options.memory);
 }
 
 void Session::Reset() {
-  pos_ = 0;
+  pos_ = written_ = 0;
   lost_ = false;
   for (const PlanState& state : manifest_->states) {
     if (FindRow(kStateKinds, state.kind)->reset == StateReset::CLEAR)
@@ -85,7 +86,7 @@ void Session::Reset() {
 }
 
 void Session::Clear() {
-  pos_ = 0;
+  pos_ = written_ = 0;
   lost_ = false;
   for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
 }
@@ -123,14 +124,65 @@ bool Session::Rewind(uint32_t position) {
   if (lost_) return false;
   if (position >= pos_) return position == pos_;
   if (manifest_->states.empty()) return false;  // plans before 1.2 don't say what a state is
+  bool whole = true;
+  for (const PlanState& state : manifest_->states) whole = whole && state.slots > 0;
+  ForRings(position, [&](const PlanState& state, uint32_t first) {
+    whole = whole && (written_ <= state.slots || written_ - state.slots <= first);
+  });
+  if (whole) pos_ = position;
+  return whole;
+}
+
+uint32_t Session::MostVerified() const {
+  const uint32_t scored = MostRows(true);
+  if (scored < 2) throw PlanError("the plan has no phase that gives the logits of several rows");
+  if (manifest_->states.empty() && manifest_->state_bytes > 0)
+    throw PlanError("a plan of a format before 1.2 doesn't say what its states are: compile the model again");
+  const bool past = std::any_of(manifest_->states.begin(), manifest_->states.end(),
+                                [](const PlanState& state) { return state.slots == 0; });
+  if (past && executable_.interpret) throw PlanError("the interpreter's states of the past can't be put back");
+  uint32_t most = scored;
+  ForRings(0, [&](const PlanState& state, uint32_t) {
+    most = std::min(most, state.window > 0 && state.slots > state.window ? state.slots - state.window + 1 : 1);
+  });
+  if (most < 2) throw PlanError("a sliding window's cache has no room for rows that are taken back");
+  return most;
+}
+
+void Session::CopyPast(bool back) {
+  uint64_t at = 0;
   for (const PlanState& state : manifest_->states) {
-    // A ring has lost what lies further back than its slots; a row needs the positions of its window.
-    const uint32_t lost = pos_ > state.slots ? pos_ - state.slots : 0;
-    const uint32_t first = state.window == 0 || position < state.window ? 0 : position - state.window + 1;
-    if (state.slots == 0 || lost > first) return false;
+    if (state.slots > 0) continue;
+    if (!back) past_.resize(at + state.bytes());
+    uint8_t* bytes = states_.data() + state.offset;
+    std::memcpy(back ? bytes : past_.data() + at, back ? past_.data() + at : bytes, state.bytes());
+    at += state.bytes();
   }
-  pos_ = position;
-  return true;
+}
+
+std::span<const float> Session::Verify(std::span<const int32_t> tokens) {
+  CheckTokens(tokens);
+  const auto rows = static_cast<uint32_t>(tokens.size());
+  if (rows > MostVerified()) throw PlanError("can't verify " + Str(rows) + " rows, only " + Str(MostVerified()));
+  CopyPast(false);
+  verified_.assign(tokens.begin(), tokens.end());
+  Forward(PickPhase(true, rows), tokens, pos_ + rows);
+  return {reinterpret_cast<const float*>(logits_.data()), uint64_t{rows} * vocab()};
+}
+
+void Session::KeepVerified(uint32_t rows) {
+  const auto all = static_cast<uint32_t>(verified_.size());
+  if (rows < 1 || rows > all) throw PlanError("can't keep " + Str(rows) + " of " + Str(all) + " rows");
+  if (rows == all) return;
+  const uint32_t start = pos_ - all;
+  if (past_.empty()) {
+    if (!Rewind(start + rows)) throw PlanError("rows can't be taken back at position " + Str(pos_));
+  } else {
+    CopyPast(true);
+    pos_ = start;
+    Prefill(std::span(verified_).first(rows));
+  }
+  verified_.resize(rows);
 }
 
 std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
@@ -196,6 +248,7 @@ std::string Session::Stopped() {
 
 void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total) {
   const uint32_t rows = static_cast<uint32_t>(tokens.size());
+  written_ = std::max(written_, pos_ + rows);  // a call that is stopped has written too
   auto* logits = reinterpret_cast<float*>(logits_.data());
   if (executable_.interpret) {
     executable_.interpret({&phase, tokens, pos_, total, logits});
@@ -216,12 +269,12 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   context.abi = LLMC_ABI_VERSION;
   context.barrier = barrier_.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
+  ThreadGovernor& governor = governors_[rows <= kAlikeRows ? rows : 1];
   Job job{&executable_.steps[static_cast<size_t>(&phase - manifest_->phases.data())], executable_.program.get(),
-          &context, adapt_ ? governor_.threads() : pool_.size(), scratchpads_.data()};
+          &context, adapt_ ? governor.threads() : pool_->size(), scratchpads_.data()};
   const uint64_t start = NowNanoseconds();
-  const bool late = pool_.Run(job.threads, RunJob, &job);
-  // One-row calls are alike, so their times can be compared; longer ones follow what those have shown.
-  if (rows == 1) governor_.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
+  const bool late = pool_->Run(job.threads, RunJob, &job);
+  if (rows <= kAlikeRows) governor.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
   barrier_->long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
@@ -266,13 +319,13 @@ struct Stream {
 }  // namespace
 
 double Session::StreamWeights() {
-  Stream stream{executable_.weights, executable_.weights_size, pool_.size()};
+  Stream stream{executable_.weights, executable_.weights_size, pool_->size()};
   if (stream.size == 0) return 0;
   // The fastest of three: whatever else the machine does makes it slower alone.
   uint64_t best = UINT64_MAX;
   for (int i = 0; i < 3; ++i) {
     const uint64_t start = NowNanoseconds();
-    pool_.Run(pool_.size(), [](void* data, uint32_t thread) { static_cast<Stream*>(data)->Read(thread); }, &stream);
+    pool_->Run(pool_->size(), [](void* data, uint32_t thread) { static_cast<Stream*>(data)->Read(thread); }, &stream);
     best = std::min(best, std::max<uint64_t>(NowNanoseconds() - start, 1));
   }
   return static_cast<double>(stream.size) * 1e9 / static_cast<double>(best);

@@ -23,6 +23,9 @@ struct SessionOptions {
   uint32_t chunk = 0;        // rows of a prefill call; 0: the manifest's
   bool adapt = true;         // fewer threads while a core is busy with something else
   MemorySource memory = {};  // of arenas, states and logits
+  // Threads that make this session's calls; they may be another session's, when no two of them run calls at once. Null:
+  // `threads` of its own.
+  std::shared_ptr<ThreadPool> pool = {};
   // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
   std::function<bool(size_t done, size_t total)> progress = {};
 };
@@ -57,6 +60,17 @@ class Session {
   // Appends `tokens` and gives each one's logits to `row`, in order.
   void Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float> logits)>& row);
 
+  // One call whose rows can be taken back from its end, for tokens that are guesses (runtime/speculate.h): appends
+  // `tokens`, at most MostVerified(), and returns f32[tokens, vocab], valid until the next call.
+  std::span<const float> Verify(std::span<const int32_t> tokens);
+  // Of the last Verify the first `rows` tokens stay, at least one, and the others are as if they had never been.
+  // Positions are forgotten as Rewind does, without a copy; a state that holds the past is put back from a copy that
+  // Verify made, and moved by the tokens that stay.
+  void KeepVerified(uint32_t rows);
+  // Rows that a score phase takes and that no ring loses a key for which is still needed: slots - window + 1 of them.
+  // Throws PlanError when that is less than two: the plan can't verify, and why.
+  uint32_t MostVerified() const;
+
   // What each call checks first: at least one token, ids in the vocabulary, room in the context. Throws PlanError.
   void CheckTokens(std::span<const int32_t> tokens) const;
 
@@ -77,7 +91,8 @@ class Session {
   uint32_t position() const { return pos_; }  // tokens appended so far
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
-  uint32_t threads() const { return pool_.size(); }
+  uint32_t threads() const { return pool_->size(); }
+  const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
 
   // CacheOverflow (runtime/plan_finite.h) of the caches, for the message about logits that aren't finite.
   std::optional<bool> Overflow() const;
@@ -96,18 +111,31 @@ class Session {
   void Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total);
   static void RunJob(void* job, uint32_t thread);
   std::string Stopped();  // what a stop or fault leaves, for the message
+  // visit(state, its first position that a row at `position` needs) for each state that is a ring: one of fewer slots
+  // than the context, which loses what lies so many slots behind the last position that was written.
+  template <class Visit>
+  void ForRings(uint32_t position, const Visit& visit) const {
+    for (const PlanState& state : manifest_->states) {
+      if (state.slots == 0 || state.slots >= manifest_->context) continue;
+      visit(state, state.window == 0 || position < state.window ? 0 : position - state.window + 1);
+    }
+  }
+  void CopyPast(bool back);  // states that hold the past, to past_ or back
 
   Executable executable_;
   std::shared_ptr<const Manifest> manifest_;
   uint32_t context_, chunk_, pos_ = 0;
-  bool lost_ = false;  // a call that didn't end has moved states that can't go back
+  uint32_t written_ = 0;           // the furthest that calls have come since the sequence began, which rings know of
+  std::vector<int32_t> verified_;  // tokens of the last Verify
+  std::vector<uint8_t> past_;      // before it
+  bool lost_ = false;              // a call that didn't end has moved states that can't go back
   bool adapt_;
   std::function<bool(size_t, size_t)> progress_;
   Reservation shared_, scratch_, states_, logits_, scratchpads_;
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};
-  ThreadPool pool_;
-  ThreadGovernor governor_;
+  std::shared_ptr<ThreadPool> pool_;
+  std::vector<ThreadGovernor> governors_;  // by the rows of a call: calls of as many rows are alike
 };
 
 }  // namespace llmc

@@ -136,23 +136,34 @@ void PrintChatPrompt(const Executable& executable, const RunOptions& options) {
   WriteOut(list + "\n");
 }
 
-std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, uint32_t most,
-                   const std::function<bool(int32_t id)>& each) {
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, std::span<const float> logits,
+                   uint32_t most,
+                   const std::function<bool(std::span<const float> logits, int32_t id, bool ends)>& each) {
   const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
   if (most == 0) return "length";
-  std::span<const float> logits = run.session.Prefill(prompt);
-  for (uint32_t count = 0;;) {
-    if (sampler.finished()) return "grammar";
+  run.speculator.Begin(prompt);
+  std::string stop;
+  for (uint32_t count = 0; stop.empty();) {
     CheckUnchanged(run);
-    CheckLogits(run, logits, run.session.position() - 1);
-    const int32_t id = sampler.Next(logits, run.session.position() - 1);
+    const uint32_t position = run.speculator.position() - 1;
+    CheckLogits(run, logits, position);
+    const int32_t id = sampler.Next(logits, position);
     const bool ends = !run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end();
-    if (ends) return "eos";
-    if (!each(id)) return "interrupted";
-    if (++count == most) return "length";
-    if (sampler.finished()) continue;
-    logits = run.session.Decode(id);
+    const bool goes_on = each(logits, id, ends);
+    if (ends) {
+      stop = "eos";
+    } else if (!goes_on) {
+      stop = "interrupted";
+    } else if (++count == most) {
+      stop = "length";
+    } else if (sampler.finished()) {
+      stop = "grammar";
+    } else {
+      logits = run.speculator.Decode(id, most - count - 1, sampler);
+    }
   }
+  run.speculator.Settle();
+  return stop;
 }
 
 void RunTopLogits(RunState& run) {

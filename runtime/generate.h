@@ -3,6 +3,7 @@
 #pragma once
 #include "runtime/executor.h"
 #include "runtime/run_options.h"
+#include "runtime/speculate.h"
 
 namespace llmc {
 
@@ -10,6 +11,7 @@ struct RunState {
   const Executable& executable;
   const RunOptions& options;
   Session& session;
+  Speculator& speculator;  // the session's
   double load_ms = 0;
 };
 

@@ -35,7 +35,8 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
   session_options.context = options.context;
   session_options.chunk = options.chunk;
   Session session(executable, session_options);
-  RunState run{executable, options, session, static_cast<double>(NowNanoseconds() - start) * 1e-6};
+  Speculator speculator(session, MakeProposer(options.speculate, executable, session));
+  RunState run{executable, options, session, speculator, static_cast<double>(NowNanoseconds() - start) * 1e-6};
   if (options.bench) {
     RunBench(run);
   } else if (options.self_test) {

@@ -193,6 +193,9 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) {
        o.seed = Number<uint64_t>(v, 0, UINT64_MAX, "a number from 0 to 2^64 - 1");
      }},
+    {"--speculate", "off|ngram|PLAN",
+     "verify guesses in calls of several rows: what followed before, or a small model of the same tokens; same text",
+     [](RunOptions& o, const std::string& v) { o.speculate = File(v); }},
     {"--print-tokens", nullptr,
      "print the new ids, comma-separated, instead of text; with --messages those of the prompt, and no answer",
      [](RunOptions& o, const std::string&) { o.print_tokens = true; }},
@@ -225,6 +228,10 @@ void CheckTogether(const RunOptions& o) {
   const int modes =
       o.logits.has_value() + o.perplexity.has_value() + o.self_test + o.bench + (o.top_logits > 0 ? 1 : 0);
   if (modes > 1) throw RunUsageError("--logits, --top-logits, --perplexity, --selftest and --bench exclude each other");
+  if (o.speculate != "off" && (modes > 0 || o.render))
+    throw RunUsageError(
+        "--speculate is for generating: it excludes --logits, --top-logits, --perplexity, --selftest, "
+        "--bench and --render");
   if (!o.stop.empty() && o.print_tokens) throw RunUsageError("--stop ends a text: it doesn't go with --print-tokens");
   if ((o.prompt ? 1 : 0) + (o.file ? 1 : 0) + (o.tokens ? 1 : 0) > 1)
     throw RunUsageError("-p, -f and --tokens exclude each other");

@@ -47,6 +47,7 @@ struct RunOptions {
   std::optional<uint64_t> seed;
   std::optional<std::string> logits, perplexity;  // files
   std::optional<std::string> messages;            // --messages: a file with a conversation
+  std::string speculate = "off";                  // --speculate: off, ngram, mtp or a plan's file
   bool all_positions = false, print_tokens = false, ignore_eos = false, self_test = false, bench = false, json = false,
        version = false, help = false, chat = false, render = false, parse_special = false;
 };

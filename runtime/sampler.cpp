@@ -214,6 +214,16 @@ void Sampler::SetHistory(std::span<const int32_t> ids) {
   prompt_ = ids_.size();
 }
 
+void Sampler::Follow(const Sampler& other) {
+  options_ = other.options_;
+  random_ = other.random_;
+  ids_ = other.ids_;
+  prompt_ = other.prompt_;
+  idle_ = other.idle_;
+  options_.constraint = nullptr;
+  mirostat_ = other.mirostat_;
+}
+
 std::vector<int32_t> Sampler::Kept() const {
   std::vector<int32_t> ids;
   for (const Candidate& c : candidates_.list) ids.push_back(c.id);

@@ -109,6 +109,9 @@ class Sampler {
   // Instead of the prompt's and new ids: what the rules look at from now on, none of them new.
   void SetHistory(std::span<const int32_t> ids);
 
+  // Becomes a copy of `other` as far as its next picks depend on, without a constraint: for guesses.
+  void Follow(const Sampler& other);
+
   // The ids that the last Next drew from, ascending; for tests.
   std::vector<int32_t> Kept() const;
 

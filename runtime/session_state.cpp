@@ -108,6 +108,15 @@ void Session::RestoreState(std::string_view saved) {
     at += bytes;
   });
   pos_ = header.position;
+  // How far its calls had reached isn't saved: as far as rings can have been written without losing what `pos_` needs.
+  written_ = pos_;
+  uint32_t furthest = context_;
+  bool rings = false;
+  ForRings(pos_, [&](const PlanState& state, uint32_t first) {
+    furthest = std::min(furthest, first + state.slots);
+    rings = true;
+  });
+  if (rings) written_ = std::max(written_, furthest);
   lost_ = false;
 }
 

@@ -164,6 +164,18 @@ class Chat(CliTest):
         self.assertEqual(result.stdout, expected)
         self.assertNotIn("\x1b", result.stdout + result.stderr)
 
+    def test_speculation_leaves_every_answer(self):
+        plan = self.plan_of()
+        lines = "hello\n7+12=\nhello\n7+12=19, 7+12=\n"
+        for sampling in (GREEDY, ("--temp", "0.9", "--seed", "5"), ("--temp", "1.5", "--seed", "9", "--top-k", "40", "--repeat-penalty", "1.1")):
+            answers, stopped = {}, {}
+            for how in ("off", "ngram", plan):
+                flags = (*sampling, "-n", "24", "--speculate", how)
+                answers[how] = self.ok(LLMC_RUN, plan, "--chat", *flags, input=lines).stdout
+                stopped[how] = self.ok(LLMC_RUN, plan, "--chat", "-p", "hello hello hello", *flags, "--stop", "e", "--ignore-eos").stdout
+            self.assertEqual(len(set(answers.values())), 1, answers)
+            self.assertEqual(len(set(stopped.values())), 1, stopped)
+
     def test_commands_on_a_terminal(self):
         plan = self.plan_of()
         saved = self.folder / "saved.json"

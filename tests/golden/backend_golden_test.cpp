@@ -14,8 +14,7 @@
 #include "ir/interpreter.h"
 #include "ir/op.h"
 #include "passes/check.h"
-#include "tests/golden/golden_files.h"
-#include "tests/support/from_memory.h"
+#include "tests/golden/compiled_golden.h"
 #include "tools/pass_context.h"
 
 namespace llmc {
@@ -23,21 +22,6 @@ namespace {
 
 // Goldens that the onednn backend can't do, with the reason. The list only shrinks.
 constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
-
-// A golden model, compiled in memory.
-Executable Compile(const std::string& backend, const std::string& folder, const std::string& activations = "f32",
-                   const std::string& target = "native") {
-  ModelOptions options = OptionsFor(ModelIn(folder), "f32");
-  options.activations = activations;
-  Model model = LoadModel(options);
-  RunPipeline(model.module, ContextFor(backend));
-  PlanRequest request;
-  request.module = &model.module;
-  request.weights = model.weights.get();
-  request.backend = backend;
-  request.targets = target;
-  return FromMemory(std::make_shared<MemoryPlan>(request));
-}
 
 std::unique_ptr<Session> Open(const Executable& executable, uint32_t threads) {
   SessionOptions options;

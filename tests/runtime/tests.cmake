@@ -28,3 +28,7 @@ llmc_fake_library(fake_dnnl)
 target_link_libraries(fake_dnnl PRIVATE fake_gone)
 target_link_options(fake_dnnl PRIVATE -Wl,--no-as-needed)
 set_target_properties(fake_dnnl PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+
+# `ninja speculate_bench`: what speculation gains (tools/bench_speculate.py).
+add_executable(speculate_bench EXCLUDE_FROM_ALL tests/bench/speculate_bench.cpp)
+target_link_libraries(speculate_bench PRIVATE llmc_runtime)
