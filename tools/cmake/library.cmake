@@ -7,7 +7,7 @@ add_library(llmc_library SHARED $<TARGET_OBJECTS:llmc_plan> $<TARGET_OBJECTS:llm
 set_target_properties(llmc_library PROPERTIES OUTPUT_NAME llmc EXPORT_NAME llmc LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 1
   LINK_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/llmc.map)
 target_link_options(llmc_library PRIVATE -Wl,--gc-sections -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/llmc.map)
-if(NOT CMAKE_CXX_FLAGS_RELWITHDEBINFO MATCHES sanitize) # whose symbols the program brings
+if(NOT LLMC_SANITIZED)
   target_link_options(llmc_library PRIVATE -Wl,-z,defs)
 endif()
 target_link_libraries(llmc_library PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
