@@ -18,8 +18,8 @@ KernelStep Linear() {
           {0, 0, 0, 0, 0, 0, 0}};
 }
 KernelStep Embed() {
-  return {"embed", false, {64, kF32, 0, 0, 0, 1, 5, 1, 0}, {0, 0, 0}};
-}  // dim table_type table_layout is_position_embed offset out_space over grain by_row
+  return {"embed", false, {64, kF32, 0, 0, 0, 5, 1, 5, 1, 0}, {0, 0, 0}};
+}  // dim table_type table_layout is_position_embed offset tokens_space out_space over grain by_row
 KernelStep Attention() {
   // q_heads kv_heads dim slots window all cap has_sinks scale k_type k_layout v_layout out_type q_space out_space over
   // grain by_row
