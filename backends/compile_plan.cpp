@@ -110,6 +110,7 @@ PlanPhase PhaseOf(const Module& module, const Func& func, const Phase* lowered) 
   if (func.returns.empty()) NoPlan("@" + func.name + " returns nothing");
   if (!GivesLogits(phase.kind))
     phase.width = Narrow(TypeOf(module, func, func.returns[0]).dims.back().value, "numbers in a row");
+  phase.types = Narrow(TableRows(module, func, EntryInput::Types), "types");
   if (const Value* hidden = FindInput(func, EntryInput::Hidden))
     phase.width_in = Narrow(hidden->type.dims.back().value, "numbers in a row");
   const DimRange rows = RangeOf(module, func, Dim("S"));

@@ -94,7 +94,7 @@ Model LoadModel(const ModelOptions& options) {
   model.inputs = std::move(m.inputs);
   const int64_t width = m.description.model.d_model;
   const EmbeddingModules embedding = m.format == ModelFormat::Gguf
-                                         ? GgufEmbedding(m.gguf->header, m.config_path)
+                                         ? GgufEmbedding(m.gguf, m.config_path, width)
                                          : HfEmbedding(m.directory, width, model.inputs, options.sink);
   model.pooling = embedding.pooling;
   BuildOptions build = OptionsOf(options, m);

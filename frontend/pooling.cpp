@@ -251,10 +251,21 @@ EmbeddingModules HfEmbedding(const std::string& directory, int64_t width, std::v
   return out;
 }
 
-EmbeddingModules GgufEmbedding(const GgufHeader& header, const std::string& file) {
+EmbeddingModules GgufEmbedding(const std::shared_ptr<const GgufModel>& gguf, const std::string& file, int64_t width) {
   EmbeddingModules out;
+  const GgufHeader& header = gguf->header;
   const GgufValue* arch = header.Find("general.architecture");
   if (arch == nullptr || !arch->String()) return out;
+  for (const char* name : {"dense_2.weight", "dense_3.weight"}) {
+    const TensorInfo* tensor = gguf->tensors.Find(name);
+    if (tensor == nullptr) continue;
+    const std::shared_ptr<const TensorSet> set(gguf, &gguf->tensors);
+    if (tensor->dims.size() != 2 || tensor->dims[1] != width)
+      Fail(DiagKind::ShapeMismatch, set->PlaceOf(*tensor),
+           fmt::format("{}, must be [out, {}]", ShapeText(tensor->dims), width));
+    out.dense.push_back({"", set, tensor, nullptr});
+    width = tensor->dims[0];
+  }
   const std::string key = std::string(*arch->String()) + ".pooling_type";
   const GgufValue* value = header.Find(key);
   if (value == nullptr) return out;

@@ -30,8 +30,9 @@ struct EmbeddingModules {
 // modules, poolings and activations that are not supported, by name.
 EmbeddingModules HfEmbedding(const std::string& directory, int64_t width, std::vector<InputHash>& inputs,
                              const DiagSink& sink);
-// Of a GGUF file: its pooling_type. Rows are normalised, as the format's own reader does by default.
-EmbeddingModules GgufEmbedding(const GgufHeader& header, const std::string& file);
+// Of a GGUF file: its pooling_type, and its tensors dense_2 and dense_3. Rows are normalised, as the format's own reader
+// does by default.
+EmbeddingModules GgufEmbedding(const std::shared_ptr<const GgufModel>& gguf, const std::string& file, int64_t width);
 
 // Adds the function @project, f32[S, width] to the last layer's rows, and its weights; `weights` then has them too.
 void AddProjection(Module& module, const std::vector<DenseLayer>& dense, int64_t width,

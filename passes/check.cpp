@@ -71,7 +71,8 @@ std::vector<float> EvaluateHidden(const Module& module, const WeightSource& weig
   if (func == nullptr) return {};
   const std::vector<int32_t> tokens = SeededTokens(module);
   std::vector<int32_t> types(tokens.size());
-  for (size_t i = 0; i < types.size(); ++i) types[i] = i > types.size() / 2 ? 1 : 0;
+  const bool typed = TableRows(module, *func, EntryInput::Types) > 1;
+  for (size_t i = 0; i < types.size(); ++i) types[i] = typed && i > types.size() / 2 ? 1 : 0;
   const int32_t first = 0;
   Interpreter interpreter(module, weights, threads);
   return interpreter.Run(

@@ -181,15 +181,15 @@ void Session::Hidden(std::span<const int32_t> tokens, std::span<const int32_t> t
   const bool whole = phase->contract.kind == EntryKind::Whole;
   if (whole) Reset();
   CheckTokens(tokens);
-  const std::vector<EntryInput>& inputs = phase->contract.inputs;
-  const bool typed = std::find(inputs.begin(), inputs.end(), EntryInput::Types) != inputs.end();
+  const bool typed = phase->types > 0;
   if (!types.empty() && types.size() != tokens.size())
     throw PlanError(Str(types.size()) + " types of " + Str(tokens.size()) + " tokens");
   std::vector<int32_t> none;
   if (typed && types.empty()) types = none = std::vector<int32_t>(tokens.size(), 0);
   for (const int32_t type : types) {
     if (!typed && type != 0) throw PlanError("the model has no token types");
-    if (type < 0 || type > 1) throw PlanError("token type " + std::to_string(type) + " isn't 0 or 1");
+    if (type < 0 || (typed && static_cast<uint32_t>(type) >= phase->types))
+      throw PlanError("token type " + std::to_string(type) + " isn't in 0.." + Str(phase->types - 1));
   }
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
   const uint32_t most = whole ? MostRows(PhaseKind::Hidden) : std::min(MostRows(PhaseKind::Hidden), chunk_);

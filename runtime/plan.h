@@ -76,6 +76,7 @@ struct PlanPhase {
   PlanContract contract = {};
   uint32_t width = 0;     // numbers in a row of what it gives; 0: logits, one for each id
   uint32_t width_in = 0;  // in a row of `hidden` that it takes; 0: it takes none
+  uint32_t types = 0;     // types are 0 .. types - 1; 0: it takes none
 };
 
 // A state: `blocks` blocks of `block_bytes`, one behind the other, in the state region. Where its kind holds positions,

@@ -129,7 +129,7 @@ class Checker {
       return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
     };
     if (GivesLogits(phase.kind)) {
-      if (phase.width != 0 || phase.width_in != 0) Fail(name + ": a width of logits");
+      if (phase.width != 0 || phase.width_in != 0 || phase.types != 0) Fail(name + ": a width of logits");
       return;
     }
     Between((name + ": width").c_str(), phase.width, 1, kMaxWidth);
@@ -139,6 +139,9 @@ class Checker {
     if (phase.kind == PhaseKind::Project)
       Between((name + ": width that it takes").c_str(), phase.width_in, 1, kMaxWidth);
     if (phase.kind != PhaseKind::Project && phase.width_in != 0) Fail(name + ": a width of rows that it doesn't take");
+    if (takes(EntryInput::Types) != (phase.types != 0))
+      Fail(name + ": " + Str(phase.types) + " types, and its inputs say otherwise");
+    Between((name + ": types").c_str(), phase.types, 0, kMaxWidth);
     if (takes(EntryInput::Types) && m_.abi < LLMC_ABI_1_1) Fail(name + ": types, in code of ABI " + AbiText(m_.abi));
     if (takes(EntryInput::Hidden) && m_.abi < LLMC_ABI_1_1)
       Fail(name + ": hidden rows, in code of ABI " + AbiText(m_.abi));

@@ -17,19 +17,19 @@ enum class Tag : uint32_t {
   BuildId = 4,
   Options = 5,
   Passes = 6,
-  Sizes = 10,        // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
-  Kernels = 11,      // version. Since 1.2
-  Phase = 20,        // u32 kind, min rows, max rows
-  Contract = 21,     // u32 kind, output, flags (1: by row); u32 inputs ... Since 1.2
-  Width = 23,        // u32 numbers in a row that the phase gives, and in one of `hidden` that it takes. Since 1.5
-  State = 22,        // u32 kind, blocks, unit, slots, window, 0; u64 offset, block bytes, unit bytes. Since 1.2
-  Target = 30,       // name
-  Feature = 31,      // name
-  Entry = 32,        // u64 offset, name
-  Symbol = 33,       // u64 offset, u64 size, name
-  StopIds = 40,      // i32 ...
-  BosId = 41,        // i32
-  Flags = 42,        // u32: bit 0 add_bos, bit 1 do_sample
+  Sizes = 10,     // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
+  Kernels = 11,   // version. Since 1.2
+  Phase = 20,     // u32 kind, min rows, max rows
+  Contract = 21,  // u32 kind, output, flags (1: by row); u32 inputs ... Since 1.2
+  Width = 23,     // u32 numbers in a row that the phase gives, in one of `hidden` that it takes; its types. Since 1.5
+  State = 22,     // u32 kind, blocks, unit, slots, window, 0; u64 offset, block bytes, unit bytes. Since 1.2
+  Target = 30,    // name
+  Feature = 31,   // name
+  Entry = 32,     // u64 offset, name
+  Symbol = 33,    // u64 offset, u64 size, name
+  StopIds = 40,   // i32 ...
+  BosId = 41,     // i32
+  Flags = 42,     // u32: bit 0 add_bos, bit 1 do_sample
   Temperature = 43,  // f32
   TopK = 44,         // i32
   TopP = 45,         // f32
@@ -79,7 +79,8 @@ std::string EncodeRecords(const Manifest& m) {
       for (const EntryInput input : c.inputs) Put(contract, static_cast<uint32_t>(input));
       PutRecord(out, Tag::Contract, contract);
     }
-    if (phase.width != 0 || phase.width_in != 0) PutRecord(out, Tag::Width, Pack(phase.width, phase.width_in));
+    if (phase.width != 0 || phase.width_in != 0 || phase.types != 0)
+      PutRecord(out, Tag::Width, Pack(phase.width, phase.width_in, phase.types));
   }
   for (const PlanState& s : m.states) {
     PutRecord(out, Tag::State,
@@ -201,6 +202,7 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
       if (m.phases.empty()) record.Fail("stands before any phase");
       m.phases.back().width = record.Take<uint32_t>();
       m.phases.back().width_in = record.Take<uint32_t>();
+      m.phases.back().types = record.Take<uint32_t>();
       return;
     case Tag::State: {
       PlanState& s = m.states.emplace_back();

@@ -38,7 +38,8 @@ void DumpManifest(std::ostringstream& out, const Manifest& m, bool chat) {
       for (const EntryInput input : c.inputs) out << ' ' << EntryInputText(input);
       out << '\n';
     }
-    if (phase.width != 0 || phase.width_in != 0) out << "  width " << phase.width << ' ' << phase.width_in << '\n';
+    if (phase.width != 0 || phase.width_in != 0 || phase.types != 0)
+      out << "  width " << phase.width << ' ' << phase.width_in << ' ' << phase.types << '\n';
     for (const PlanStep& step : phase.steps) out << "  step " << StepText(step) << '\n';
   }
   for (const PlanState& s : m.states) {
@@ -185,6 +186,7 @@ class Assembler {
       if (manifest.phases.empty()) in_.Fail("stands before any phase");
       manifest.phases.back().width = in_.Number<uint32_t>();
       manifest.phases.back().width_in = in_.Number<uint32_t>();
+      manifest.phases.back().types = in_.Number<uint32_t>();
     } else if (word == "contract") {
       Contract();
     } else if (word == "state") {

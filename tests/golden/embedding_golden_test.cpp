@@ -70,7 +70,21 @@ TEST_P(EmbeddingTest, IsSentenceTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, EmbeddingTest, testing::Values("bert-mean", "bert-cls-dense", "qwen3-last"));
+INSTANTIATE_TEST_SUITE_P(, EmbeddingTest, testing::Values("bert-mean", "bert-cls-dense", "gemma-dense", "qwen3-last"));
+
+// The same model as a GGUF file, with its dense layers.
+TEST(Embedding, OfAGgufFile) {
+  const std::string folder = kModels + "gemma-dense";
+  const Compiled from_folder(folder), from_file(folder + "/model.gguf");
+  EXPECT_EQ(from_file.model.pooling.kind, PoolingKind::Mean);
+  Session a(from_folder.executable, {}), b(from_file.executable, {});
+  const EmbeddingInput input{{2, 9, 8, 31, 17, 40, 3}, {}};
+  const std::vector<float> want = Embed(a, input, PoolingKind::Mean, true);
+  const std::vector<float> got = Embed(b, input, from_file.model.pooling.kind, from_file.model.pooling.normalize);
+  ASSERT_EQ(got.size(), 12U);
+  ASSERT_EQ(want.size(), got.size());
+  EXPECT_LE(Nmse(got.data(), want.data(), got.size()), 1e-12);
+}
 
 TEST(Embedding, PoolingAndPromptsThatThereArent) {
   const Compiled compiled(kModels + "bert-mean");

@@ -18,8 +18,10 @@ import tempfile
 import numpy as np
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3Model
+from transformers import AutoConfig, AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3Model
 
+import encoders
+from family_variants import Variant
 from make import write_npy
 
 TEXTS = [
@@ -79,6 +81,20 @@ def qwen():
                                          tie_word_embeddings=True)), 5)
 
 
+GEMMA = {
+    "model_type": "gemma3_text", "vocab_size": len(vocabulary()), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 20, "max_position_embeddings": 64, "query_pre_attn_scalar": 8,
+    "sliding_window": 12, "sliding_window_pattern": 6, "use_bidirectional_attention": True, "hidden_activation": "gelu_pytorch_tanh",
+    "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+}
+
+
+def gemma():
+    """A body whose attention sees both sides, in numbers that bf16 holds, as its GGUF file has them."""
+    config = AutoConfig.for_model(**GEMMA)
+    return filled(AutoModel.from_config(config), 9).to(torch.bfloat16).float()
+
+
 def write(folder, body, words, modules, prompts, default, most, cases):
     """Saves the model by sentence-transformers and what it makes of the cases."""
     from sentence_transformers import SentenceTransformer
@@ -120,6 +136,13 @@ def main():
     write(args.out / "bert-cls-dense", bert(), tokenizer("[CLS]", "[SEP]"),
           [Pooling(24, pooling_mode="cls"), Dense(24, 32, bias=False, activation_function=torch.nn.Identity()), Dense(32, 10)],
           prompts, "passage", 30, cases)
+    body, dense = gemma(), [Dense(16, 24, bias=False, activation_function=torch.nn.Identity()),
+                            Dense(24, 12, bias=False, activation_function=torch.nn.Identity())]
+    write(args.out / "gemma-dense", body, tokenizer("[CLS]", "[SEP]"), [Pooling(16, pooling_mode="mean"), *dense, Normalize()],
+          prompts, None, 32, cases)
+    variant = Variant("gemma-dense", "", "Gemma3TextModel", GEMMA, gain_offset=1.0, gguf="gemma-embedding")
+    encoders.write_gguf(args.out / "gemma-dense/model.gguf", variant, body, GEMMA,
+                        [layer.linear.weight.detach().numpy() for layer in dense])
     write(args.out / "qwen3-last", qwen(), tokenizer("", "[SEP]"), [Pooling(24, pooling_mode="lasttoken"), Normalize()], prompts, None,
           20, cases)
 

@@ -17,7 +17,7 @@ import shutil
 
 import numpy as np
 import torch
-from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, PoolingType, get_tensor_name_map, quants
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, PoolingType, RopeScalingType, get_tensor_name_map, quants
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from encoder_variants import VARIANTS
@@ -63,34 +63,59 @@ def build(variant, cfg):
     return model.to(getattr(torch, variant.dtype))
 
 
-def write_gguf(path, variant, model, cfg):
-    """The model as its format's converter writes it: matrices in bf16, vectors in f32, mean pooling."""
+def metadata(writer, variant, cfg):
+    """Keys, as the format's converter writes them; mean pooling."""
     arch = variant.gguf
-    names = get_tensor_name_map(next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch), cfg["num_hidden_layers"])
-    writer = GGUFWriter(path, arch)
     offset = cfg["pad_token_id"] + 1 if "roberta" in cfg["model_type"] else 0
     writer.add_context_length(cfg["max_position_embeddings"] - offset)
     writer.add_embedding_length(cfg["hidden_size"])
     writer.add_feed_forward_length(cfg["intermediate_size"])
     writer.add_block_count(cfg["num_hidden_layers"])
     writer.add_head_count(cfg["num_attention_heads"])
-    writer.add_layer_norm_eps(cfg["layer_norm_eps"])
-    writer.add_causal_attention(False)
+    if "num_key_value_heads" in cfg:
+        writer.add_head_count_kv(cfg["num_key_value_heads"])
+    if "head_dim" in cfg:
+        writer.add_key_length(cfg["head_dim"])
+        writer.add_value_length(cfg["head_dim"])
+    if arch in ("gemma-embedding", "eurobert"):
+        writer.add_layer_norm_rms_eps(cfg.get("rms_norm_eps", 1e-6))
+    else:
+        writer.add_layer_norm_eps(cfg.get("layer_norm_eps", cfg.get("norm_eps")))
+    if arch != "gemma-embedding":
+        writer.add_causal_attention(False)
     writer.add_pooling_type(PoolingType.MEAN)
-    if cfg.get("rope_parameters"):
-        writer.add_rope_freq_base(cfg["rope_parameters"]["rope_theta"])
-    state = model.state_dict()
+    window = cfg.get("local_attention", cfg.get("sliding_window"))
+    if window:
+        writer.add_sliding_window(window)
+    if arch == "modern-bert":
+        writer.add_sliding_window_pattern(cfg["global_attn_every_n_layers"])
+        writer.add_rope_scaling_type(RopeScalingType.NONE)
+        writer.add_rope_freq_base(cfg["global_rope_theta"])
+        writer.add_rope_freq_base_swa(cfg["local_rope_theta"])
+    elif cfg.get("rope_theta") or cfg.get("rope_parameters"):
+        writer.add_rope_freq_base(cfg.get("rope_theta") or cfg["rope_parameters"]["rope_theta"])
+    return offset
+
+
+def write_gguf(path, variant, model, cfg, dense=()):
+    """The model as its format's converter writes it: matrices in bf16, vectors in f32; dense: layers behind a pooled row."""
+    arch = variant.gguf
+    names = get_tensor_name_map(next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch), cfg["num_hidden_layers"])
+    writer = GGUFWriter(path, arch)
+    offset = metadata(writer, variant, cfg)
     tensors = {}
-    for name, tensor in state.items():
+    for name, tensor in model.state_dict().items():
         if "pooler" in name or "position_ids" in name:
             continue
         value = tensor.float().numpy()
         if offset and "position_embeddings" in name:
             value = value[offset:]
+        if variant.gain_offset and "norm" in name:
+            value = value + np.float32(variant.gain_offset)
         if arch == "nomic-bert":
             name = nomic_name(name)
-        tensors[name] = value
-    for name in [n for n in tensors if n.endswith("attn.q_proj.weight")]:
+        tensors["model." + name if arch in ("gemma-embedding", "eurobert") else name] = value
+    for name in [n for n in tensors if n.endswith(".attn.q_proj.weight")]:
         parts = [tensors.pop(name.replace("q_proj", f"{p}_proj")) for p in "qkv"]
         tensors[name.replace("q_proj", "Wqkv")] = np.concatenate(parts)
     for name, value in tensors.items():
@@ -100,6 +125,9 @@ def write_gguf(path, variant, model, cfg):
         small = value.ndim == 1 or "token_types" in target or "position_embd" in target
         stored = GGMLQuantizationType.F32 if small else GGMLQuantizationType.BF16
         writer.add_tensor(target, quants.quantize(np.ascontiguousarray(value), stored), raw_dtype=stored)
+    for number, value in enumerate(dense, 2):
+        writer.add_dense_features_dims(f"dense_{number}", value.shape[1], value.shape[0])
+        writer.add_tensor(f"dense_{number}.weight", np.ascontiguousarray(value, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
