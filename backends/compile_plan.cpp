@@ -41,10 +41,11 @@ std::string OptionText(const AttrValue& value) {
 }
 
 PhaseKind PhaseKindOf(const Func& func) {
-  for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score}) {
+  for (const PhaseKind kind : kPhaseKinds) {
     if (func.name.starts_with(PhaseKindName(kind))) return kind;
   }
-  Fail(DiagKind::Unsupported, {"@" + func.name, ""}, "a plan's functions are phases: prefill, decode or score");
+  Fail(DiagKind::Unsupported, {"@" + func.name, ""},
+       "a plan's functions are phases: prefill, decode, score, hidden or project");
 }
 
 // What `--from` can bring: IR that verifies, says that all passes ran, and has no plan.
@@ -106,6 +107,12 @@ PlanPhase PhaseOf(const Module& module, const Func& func, const Phase* lowered) 
   PlanPhase phase;
   phase.kind = PhaseKindOf(func);
   phase.contract = ContractOf(func);
+  if (func.returns.empty()) NoPlan("@" + func.name + " returns nothing");
+  if (!GivesLogits(phase.kind))
+    phase.width = Narrow(TypeOf(module, func, func.returns[0]).dims.back().value, "numbers in a row");
+  phase.types = Narrow(TableRows(module, func, EntryInput::Types), "types");
+  if (const Value* hidden = FindInput(func, EntryInput::Hidden))
+    phase.width_in = Narrow(hidden->type.dims.back().value, "numbers in a row");
   const DimRange rows = RangeOf(module, func, Dim("S"));
   phase.min_rows = Narrow(rows.min, "least rows");
   phase.max_rows = Narrow(rows.max, "most rows");
@@ -135,6 +142,13 @@ Program ProgramOf(const PlanRequest& request) {
   return request.backend == "reference" ? Program{} : LowerToProgram(*request.module);
 }
 
+// What LlmcContext has since 1.1: places of rows, and inputs by their numbers.
+bool NeedsInputs(const PlanContract& c) {
+  return c.by_row || std::any_of(c.inputs.begin(), c.inputs.end(), [](EntryInput input) {
+           return input == EntryInput::Types || input == EntryInput::Hidden;
+         });
+}
+
 // All but targets, inputs' hashes and the self-test.
 Manifest ManifestOf(const PlanRequest& request, const Program& program) {
   const Module& module = *request.module;
@@ -153,9 +167,9 @@ Manifest ManifestOf(const PlanRequest& request, const Program& program) {
     }
   }
   manifest.abi = LLMC_ABI_1_0;
-  const Func& first = module.funcs[0];
-  if (first.returns.empty()) NoPlan("@" + first.name + " returns nothing");
-  manifest.vocab = Narrow(TypeOf(module, first, first.returns[0]).dims.back().value, "vocabulary");
+  const int64_t vocabulary = VocabularyOf(module, module.funcs[0]);
+  if (vocabulary == 0) NoPlan("@" + module.funcs[0].name + " has no vocabulary");
+  manifest.vocab = Narrow(vocabulary, "vocabulary");
   manifest.context = Narrow(OptionOf(module, "context"), "context");
   manifest.shared_bytes = static_cast<uint64_t>(OptionOf(module, "shared_bytes"));
   manifest.private_bytes = static_cast<uint64_t>(OptionOf(module, "private_bytes"));
@@ -164,13 +178,16 @@ Manifest ManifestOf(const PlanRequest& request, const Program& program) {
     const Phase* lowered = program.phases.empty() ? nullptr : &program.phases[i];
     manifest.phases.push_back(PhaseOf(module, module.funcs[i], lowered));
     const PlanPhase& phase = manifest.phases.back();
-    if (phase.contract.by_row) manifest.abi = LLMC_ABI_1_1;
+    if (NeedsInputs(phase.contract)) manifest.abi = LLMC_ABI_1_1;
     if (lowered != nullptr && lowered->onednn) manifest.kernels = KernelsVersion();
-    if (manifest.phases.back().kind == PhaseKind::Prefill)
-      manifest.chunk = std::max(manifest.chunk, manifest.phases.back().max_rows);
+    if (phase.kind == PhaseKind::Prefill) manifest.chunk = std::max(manifest.chunk, phase.max_rows);
+  }
+  if (IsEncoder(manifest)) {  // a call is a sequence
+    for (const PlanPhase& phase : manifest.phases) manifest.chunk = std::max(manifest.chunk, phase.max_rows);
   }
   manifest.states = StatesOf(module);
   manifest.generation = request.generation;
+  manifest.pooling = request.pooling;
   return manifest;
 }
 

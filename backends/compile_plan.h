@@ -31,6 +31,7 @@ struct PlanRequest {
   std::string tokenizer, chat_template, chat;  // sections' bytes; empty: none
   std::string loader;                          // a program to put in front of the plan; empty: none
   PlanGeneration generation;
+  PlanPooling pooling;
   struct Input {
     std::string role, path;
   };

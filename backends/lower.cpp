@@ -22,6 +22,11 @@ bool IsOpen(const KernelRow& row, std::string_view name) {
          std::find(row.open.begin(), row.open.end(), name) != row.open.end();
 }
 
+// Inputs that kernels read where the call has them.
+constexpr std::pair<EntryInput, PlanSpace> kInputSpaces[] = {{EntryInput::Tokens, PlanSpace::Tokens},
+                                                             {EntryInput::Types, PlanSpace::Types},
+                                                             {EntryInput::Hidden, PlanSpace::Hidden}};
+
 class FuncLowering {
  public:
   FuncLowering(const Module& module, const Func& func)
@@ -119,7 +124,9 @@ class FuncLowering {
     }
     const Value& value = func_.values[static_cast<size_t>(operand.index)];
     if (value.type.state >= 0) return Locate(op, Operand::OfGlobal(value.type.state));
-    if (operand.index == func_.params[0]) return {PlanSpace::Tokens, 0};
+    for (const auto& [input, space] : kInputSpaces) {
+      if (&value == FindInput(func_, input)) return {space, 0};
+    }
     if (!func_.returns.empty() && Base(func_.returns[0]) == operand) return {PlanSpace::Logits, 0};
     if (!value.at) Unplanned("%" + ToText(value.name));
     if (value.at->space == Space::None) NoKernel(op, "%" + ToText(value.name) + " has no storage");

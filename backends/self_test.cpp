@@ -74,7 +74,11 @@ std::vector<float> RunCode(LlmcPhaseFn entry, const Manifest& manifest, PhaseKin
   const Zeros shared(manifest.shared_bytes), scratch(manifest.private_bytes), states(manifest.state_bytes);
   const size_t rows = kind == PhaseKind::Decode ? 1 : ids.size();
   const size_t logit_rows = kind == PhaseKind::Prefill ? 1 : ids.size();
-  std::vector<float> logits(logit_rows * manifest.vocab);
+  const size_t width = GivesLogits(kind) ? manifest.vocab : PhaseFor(manifest, kind, rows).width;
+  std::vector<float> logits(logit_rows * width);
+  const std::vector<int32_t> types(ids.size(), 0);
+  const void* inputs[std::size(kEntryInputs)] = {};
+  inputs[static_cast<size_t>(EntryInput::Types)] = types.data();
   alignas(64) LlmcBarrier barrier{};
   const uint32_t abort_request = 0;
   LlmcContext context{};
@@ -88,6 +92,7 @@ std::vector<float> RunCode(LlmcPhaseFn entry, const Manifest& manifest, PhaseKin
   context.abi = LLMC_ABI_VERSION;
   context.barrier = &barrier;
   context.abort_request = &abort_request;
+  context.inputs = inputs;
   for (size_t pos = 0; pos < ids.size(); pos += rows) {
     context.tokens = ids.data() + pos;
     context.pos = static_cast<uint32_t>(pos);
@@ -108,9 +113,12 @@ class NotFiniteLogits : public InputError {
 // `rows`, from position `first` on, hold a logit that isn't finite.
 [[noreturn]] void FailNotFinite(const Manifest& manifest, std::span<const float> rows, size_t first,
                                 std::optional<bool> overflow) {
-  const size_t at = FindNotFinite(rows), row = at / manifest.vocab;
+  const size_t width = IsEncoder(manifest) ? manifest.phases[0].width : manifest.vocab;
+  const size_t at = FindNotFinite(rows), row = at / width;
   const std::string text =
-      NotFiniteText(rows.subspan(row * manifest.vocab, manifest.vocab), at % manifest.vocab, first + row);
+      IsEncoder(manifest)
+          ? "position " + std::to_string(row) + ": number " + std::to_string(at % width) + " of the row isn't finite"
+          : NotFiniteText(rows.subspan(row * width, width), at % width, first + row);
   throw NotFiniteLogits({Severity::Error,
                          DiagKind::BadValue,
                          {"self-test", ""},
@@ -128,9 +136,17 @@ void FromInterpreter(const Manifest& manifest, const Module& module, const Weigh
     if (type.state >= 0 && type.dtype == DType::F16)
       overflow = CacheOverflow({results[0].as<const uint8_t>(), static_cast<size_t>(2 * ElementCount(type))});
   };
-  const std::vector<float> rows =
-      interpreter.Run(PhaseKindName(PhaseKind::Score), test.ids, 0, static_cast<int64_t>(test.ids.size()));
+  const std::vector<int32_t> types(test.ids.size(), 0);
+  const int32_t first = 0;
+  const PhaseKind kind = IsEncoder(manifest) ? PhaseKind::Hidden : PhaseKind::Score;
+  const std::vector<float> rows = interpreter.Run(
+      PhaseKindName(kind),
+      {.tokens = test.ids, .positions = {&first, 1}, .total = static_cast<int64_t>(test.ids.size()), .types = types});
   if (FindNotFinite(rows) < rows.size()) FailNotFinite(manifest, rows, 0, overflow);
+  if (kind == PhaseKind::Hidden) {
+    test.score = HashOf(rows);
+    return;
+  }
   const std::vector<float> last(rows.end() - static_cast<std::ptrdiff_t>(manifest.vocab), rows.end());
   if (manifest.numerics == "exact") {
     test.prefill = HashOf(last);
@@ -161,11 +177,17 @@ static PlanSelfTest KnownLogits(const Manifest& manifest, const std::vector<std:
                                 const WeightSource& source, const uint8_t* weights) {
   PlanSelfTest test;
   static const PlanContract decoders;
-  const bool fed_tokens = std::all_of(manifest.phases.begin(), manifest.phases.end(),
-                                      [](const PlanPhase& phase) { return phase.contract == decoders; });
-  if (!fed_tokens) return test;  // it feeds tokens from position 0 and compares logits
+  const bool encoder = IsEncoder(manifest);
+  const bool fed_tokens = std::all_of(manifest.phases.begin(), manifest.phases.end(), [](const PlanPhase& phase) {
+    return phase.contract == decoders || !GivesLogits(phase.kind);
+  });
+  if (!fed_tokens) return test;  // it feeds tokens from position 0 and compares logits, or an encoder's rows
+  if (encoder && manifest.numerics != "exact") return test;  // hashes alone are kept of rows
   uint32_t count = std::min(kIds, manifest.context);
-  for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Score}) {
+  const std::vector<PhaseKind> kinds =
+      encoder ? std::vector{PhaseKind::Hidden} : std::vector{PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score};
+  for (const PhaseKind kind : kinds) {
+    if (kind == PhaseKind::Decode) continue;
     uint32_t most = 0;
     for (const PlanPhase& phase : manifest.phases) {
       if (phase.kind == kind) most = std::max(most, phase.max_rows);
@@ -203,6 +225,10 @@ static PlanSelfTest KnownLogits(const Manifest& manifest, const std::vector<std:
                                                     std::string(PhaseKindName(kind)));
       hash = got;
     };
+    if (encoder) {
+      run(PhaseKind::Hidden, test.score);
+      continue;
+    }
     run(PhaseKind::Prefill, test.prefill);
     run(PhaseKind::Decode, test.decode);
     run(PhaseKind::Score, test.score);

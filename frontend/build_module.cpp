@@ -2,24 +2,43 @@
 // the embedding's result %b0.x.
 #include "frontend/build_module.h"
 
+#include <functional>
+
 #include "frontend/graph.h"
 #include "frontend/wiring.h"
 
 namespace llmc {
 namespace {
 
-// Rows of the embedding, scaled, with those of their positions.
-Operand Embedded(Graph& g, const EndsSpec& ends) {
-  const bool scaled = ends.embed_scale != 1.0;
+// Rows of the embedding, scaled, with those of their types and positions, and normed. What comes last is the stream.
+Operand Embedded(Graph& g, const EndsSpec& ends, const NormSpec& norm) {
+  struct Step {
+    std::string name;
+    std::function<Operand(Operand, Name)> build;
+  };
+  std::vector<Step> steps;
+  if (ends.embed_scale != 1.0)
+    steps.push_back(
+        {"embed_scaled", [&](Operand x, Name name) { return g.Scale(x, ends.embed_scale, std::move(name)); }});
+  if (ends.token_types > 0)
+    steps.push_back({"typed", [&](Operand x, Name name) {
+                       Operand t = g.One(OpKind::Embed, {g.Weight(-1, "type_embed"), g.types()}, {}, Name("type"));
+                       return g.One(OpKind::Add, {x, t}, {}, std::move(name));
+                     }});
+  if (ends.learned_positions)
+    steps.push_back({"placed", [&](Operand x, Name name) {
+                       Attrs attrs;
+                       if (ends.position_offset != 0) attrs.Set("offset", ends.position_offset);
+                       Operand p = g.One(OpKind::PositionEmbed, {g.Weight(-1, "pos_embed"), g.tokens(), g.pos()}, attrs,
+                                         Name("position"));
+                       return g.One(OpKind::Add, {x, p}, {}, std::move(name));
+                     }});
+  if (ends.embed_norm)
+    steps.push_back({"", [&](Operand x, Name name) { return g.Norm(-1, x, "embed_norm", norm, std::move(name)); }});
   const Name stream(0, "x");
-  Operand x = g.One(OpKind::Embed, {g.Weight(-1, "embed"), g.tokens()}, {},
-                    scaled || ends.learned_positions ? Name("embedded") : stream);
-  if (scaled) x = g.Scale(x, ends.embed_scale, ends.learned_positions ? Name("embed_scaled") : stream);
-  if (!ends.learned_positions) return x;
-  Attrs attrs;
-  if (ends.position_offset != 0) attrs.Set("offset", ends.position_offset);
-  Operand p = g.One(OpKind::PositionEmbed, {g.Weight(-1, "pos_embed"), g.tokens(), g.pos()}, attrs, Name("position"));
-  return g.One(OpKind::Add, {x, p}, {}, stream);
+  Operand x = g.One(OpKind::Embed, {g.Weight(-1, "embed"), g.tokens()}, {}, steps.empty() ? stream : Name("embedded"));
+  for (size_t i = 0; i < steps.size(); ++i) x = steps[i].build(x, i + 1 == steps.size() ? stream : Name(steps[i].name));
+  return x;
 }
 
 Operand Logits(Graph& g, Operand n, const EndsSpec& ends) {
@@ -37,10 +56,10 @@ Operand Logits(Graph& g, Operand n, const EndsSpec& ends) {
 
 Module BuildModule(const Description& d, const BoundWeights& weights, const BuildOptions& options) {
   Graph g(d, weights, options);
-  Operand x = Embedded(g, d.ends);
+  Operand x = Embedded(g, d.ends, d.BlockOf(0).norm);
   for (int i = 0; i < static_cast<int>(d.model.n_layers); ++i) x = BuildLayer(g, i, x, d.BlockOf(i));
-  Operand n = g.Norm(-1, x, "final_norm", d.BlockOf(d.model.n_layers - 1).norm, Name("n"));
-  return g.Finish(Logits(g, n, d.ends));
+  if (d.ends.final_norm) x = g.Norm(-1, x, "final_norm", d.BlockOf(d.model.n_layers - 1).norm, Name("n"));
+  return g.Finish(d.ends.output == ModelOutput::Hidden ? x : Logits(g, x, d.ends));
 }
 
 }  // namespace llmc

@@ -17,6 +17,7 @@ struct BuildOptions {
   int64_t chunk = 0;    // rows of the largest prefill call; at least 1
   DType kv_type = DType::F16;
   std::string activations;            // q8 | f32 | bf16; "": q8 when a matrix has a block type
+  bool hidden = false;                // the plan is to give hidden rows as well
   const Mixture* quantize = nullptr;  // float matrices to block types
   std::optional<int64_t> random;      // seed of made-up weights, for the header
   DiagSink sink;

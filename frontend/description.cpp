@@ -43,9 +43,13 @@ Fields ModelSpec::Fields() {
           {"dtype", dtype}};
 }
 Fields NormSpec::Fields() { return {{"kind", kind}, {"eps", eps}, {"gain", gain}, {"bias", bias}}; }
-Fields WiringSpec::Fields() { return {{"order", order}, {"residual", residual}}; }
+Fields WiringSpec::Fields() { return {{"order", order}, {"mixer_norm", mixer_norm}, {"residual", residual}}; }
 Fields EndsSpec::Fields() {
-  return {{"tied", tied},
+  return {{"output", output},
+          {"final_norm", final_norm},
+          {"embed_norm", embed_norm},
+          {"token_types", token_types},
+          {"tied", tied},
           {"head_bias", head_bias},
           {"learned_positions", learned_positions},
           {"position_offset", position_offset},
@@ -109,6 +113,10 @@ void Complete(Description& d, const std::string& file) {
       fmt::format("name is {}, must be 1 to 64 letters, digits and '_', not starting with a digit", JsonQuote(name)));
   check.Require(d.ends.position_offset >= 0 && d.ends.position_offset <= Checker::kMaxCount - d.model.max_context,
                 fmt::format("ends.position_offset is {}", d.ends.position_offset));
+  check.Require(d.ends.token_types >= 0 && d.ends.token_types <= Checker::kMaxWidth,
+                fmt::format("ends.token_types is {}", d.ends.token_types));
+  check.Require(d.ends.token_types == 0 || d.ends.output == ModelOutput::Hidden,
+                "ends.token_types goes with ends.output hidden");
   check.Nonzero("ends.embed_scale", d.ends.embed_scale);
   check.Nonzero("ends.logit_scale", d.ends.logit_scale);
   check.Require(d.ends.logit_cap >= 0 && d.ends.logit_cap <= 1e30,
@@ -122,6 +130,10 @@ void Complete(Description& d, const std::string& file) {
     check.Require(block.norm.kind == NormKind::Layer || !block.norm.bias, "norm.bias goes with norm.kind layer");
     check.Require(block.norm.gain || !block.norm.bias, "norm.bias goes with a gain");
     check.Nonzero("wiring.residual", block.wiring.residual);
+    check.Require(block.wiring.mixer_norm || block.wiring.order == WiringOrder::Sequential,
+                  "wiring.mixer_norm false goes with wiring.order sequential");
+    check.Require(!block.mixer->NeedsWholeSequence() || d.ends.output == ModelOutput::Hidden,
+                  "attention.mask all goes with ends.output hidden");
     block.mixer->Complete(block, d.model, check);
     block.ffn->Complete(d.model, check);
   }

@@ -24,10 +24,15 @@ enum class NormKind : uint8_t { Rms, Layer };
 inline constexpr std::array<std::string_view, 2> kNormKinds = {"rms", "layer"};
 inline std::span<const std::string_view> TextsOf(NormKind) { return kNormKinds; }
 
-enum class WiringOrder : uint8_t { Sequential, Post, Sandwich, Parallel, ParallelTwo };
-inline constexpr std::array<std::string_view, 5> kWiringOrders = {"sequential", "post", "sandwich", "parallel",
-                                                                  "parallel_two"};
+enum class WiringOrder : uint8_t { Sequential, Post, Sandwich, Parallel, ParallelTwo, Encoder };
+inline constexpr std::array<std::string_view, 6> kWiringOrders = {"sequential", "post",         "sandwich",
+                                                                  "parallel",   "parallel_two", "encoder"};
 inline std::span<const std::string_view> TextsOf(WiringOrder) { return kWiringOrders; }
+
+// What a model is asked for: logits of a next id, in calls of any length; or the rows of whole sequences.
+enum class ModelOutput : uint8_t { Logits, Hidden };
+inline constexpr std::array<std::string_view, 2> kModelOutputs = {"logits", "hidden"};
+inline std::span<const std::string_view> TextsOf(ModelOutput) { return kModelOutputs; }
 
 // Sizes of the whole model; 0: not given.
 struct ModelSpec {
@@ -52,12 +57,17 @@ struct NormSpec {
 // How a layer's parts are joined (wiring.cpp).
 struct WiringSpec {
   WiringOrder order = WiringOrder::Sequential;
-  double residual = 1.0;  // on what each part adds to the stream
+  bool mixer_norm = true;  // sequential: a norm in front of the mixer
+  double residual = 1.0;   // on what each part adds to the stream
   llmc::Fields Fields();
 };
 
 // What stands before the first and after the last layer.
 struct EndsSpec {
+  ModelOutput output = ModelOutput::Logits;
+  bool final_norm = true;          // a norm behind the last layer
+  bool embed_norm = false;         // a norm of the embedded rows, with the first layer's fields
+  int64_t token_types = 0;         // rows of a table, one of which is added to each embedding by its type; 0: none
   bool tied = false;               // the head is the embedding
   bool head_bias = false;          // the head has a bias
   bool learned_positions = false;  // a row of a table of max_context + position_offset rows is added to each embedding

@@ -22,8 +22,9 @@ struct ModelOptions {
   bool no_chat_template = false;
   int64_t context = 0;                     // 0: the smaller of the model's maximum and 8192
   int64_t chunk = 256;                     // largest prefill call
-  std::string kv_type = "f16";             // f16 | f32 | q8_0
+  std::string kv_type;                     // "": f16, of an encoder f32; f16 | f32 | q8_0
   std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
+  bool hidden = false;                     // a phase that gives hidden rows, beside those of a decoder
   std::string quantize;                    // "": as stored; a mixture (quantize_mix.h) for float matrices
   std::vector<std::string> lora;           // adapters to merge: DIR or DIR=SCALE
   bool allow_nonfinite = false;            // weights that aren't finite are no error
@@ -43,6 +44,7 @@ struct Model {
   std::string chat_template;                    // the default one, as found; empty: none
   std::string chat;                             // the plan's section of compiled templates; empty: none
   PlanGeneration generation;
+  PlanPooling pooling;  // kind none: the files say nothing of embeddings
   std::vector<InputHash> inputs;
 };
 Model LoadModel(const ModelOptions& options);

@@ -24,12 +24,18 @@ Graph::Graph(const Description& d, const BoundWeights& weights, const BuildOptio
   module_.funcs.emplace_back();
   Func& f = func();
   f.name = "forward";
-  f.params = {AddValue(f, Name("tokens"), {DType::I32, {Dim("S")}}), AddValue(f, Name("pos"), {DType::I32, {}}),
-              AddValue(f, Name("total"), {DType::I32, {}})};
+  f.params = {AddValue(f, Name("tokens"), {DType::I32, {Dim("S")}}), AddValue(f, Name("pos"), {DType::I32, {}})};
+  if (d.ends.output == ModelOutput::Hidden) {
+    f.kind = EntryKind::Whole;
+    f.output = EntryOutput::Hidden;
+    if (d.ends.token_types > 0) f.params.push_back(AddValue(f, Name("types"), {DType::I32, {Dim("S")}}));
+  } else {
+    f.params.push_back(AddValue(f, Name("total"), {DType::I32, {}}));
+  }
 }
 
-Module Graph::Finish(Operand logits) {
-  func().returns = {logits};
+Module Graph::Finish(Operand output) {
+  func().returns = {output};
   return std::move(module_);
 }
 
@@ -41,6 +47,7 @@ void Graph::SetOptions() {
   o.Set("kv_type", std::string(InfoOf(options_.kv_type).text));
   o.Set("activations", !options_.activations.empty() ? options_.activations : std::string(has_blocks_ ? "q8" : "f32"));
   o.Set("chunk", options_.chunk);
+  if (options_.hidden) o.Set("hidden", true);
   if (options_.quantize != nullptr) o.Set("quantize", std::string(options_.quantize->name));
   if (options_.random) o.Set("random", *options_.random);
 }

@@ -20,6 +20,7 @@ class Graph {
   Func& func() { return module_.funcs[0]; }
   Operand tokens() { return Operand::Local(func().params[0]); }
   Operand pos() { return Operand::Local(func().params[1]); }
+  Operand types() { return Operand::Local(func().params[2]); }  // of a model that has them
   int64_t context() const { return options_.context; }
 
   // The global that the graph reads for a weight: as stored, in f32 for vectors, quantised on request. layer -1: the
@@ -42,7 +43,7 @@ class Graph {
   // A cache of `slots` = context rows of n_heads vectors of d elements. window 0: none.
   Operand KvState(int layer, const std::string& base, int64_t n_heads, int64_t d, int64_t window);
 
-  Module Finish(Operand logits);
+  Module Finish(Operand output);
 
  private:
   void SetOptions();

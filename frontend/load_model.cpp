@@ -11,6 +11,7 @@
 #include "frontend/frontend.h"
 #include "frontend/generation.h"
 #include "frontend/model_source.h"
+#include "frontend/pooling.h"
 #include "frontend/report.h"
 #include "frontend/tokenizer.h"
 #include "ir/options.h"
@@ -44,15 +45,19 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
   BuildOptions out;
   out.context = ContextOf(options, m);
   if (options.chunk < 1) throw UsageError(fmt::format("--chunk {}: at least 1", options.chunk));
-  out.chunk = std::min(options.chunk, out.context);
+  const bool whole = m.description.ends.output == ModelOutput::Hidden;
+  out.chunk = whole ? out.context : std::min(options.chunk, out.context);
   const auto check = [](const char* flag, std::string_view option, const std::string& value) {
     if (!IsOptionValue(option, value))
       throw UsageError(fmt::format("{} {}: must be {}", flag, value, OptionValuesText(option)));
   };
-  check("--kv-type", "kv_type", options.kv_type);
-  out.kv_type = *DTypeFromText(options.kv_type);
+  // Keys and values of an encoder are those of one call: there is no cache to keep small.
+  const std::string kv_type = !options.kv_type.empty() ? options.kv_type : whole ? "f32" : "f16";
+  check("--kv-type", "kv_type", kv_type);
+  out.kv_type = *DTypeFromText(kv_type);
   if (!options.activations.empty()) check("--activations", "activations", options.activations);
   out.activations = options.activations;
+  out.hidden = options.hidden && !whole;  // an encoder gives nothing else
   if (!options.quantize.empty()) {
     check("--quantize", "quantize", options.quantize);
     out.quantize = FindMixture(options.quantize);
@@ -86,9 +91,18 @@ void AddTokenizer(const OpenedModel& m, Model& model) {
 Model LoadModel(const ModelOptions& options) {
   OpenedModel m = OpenModel(options, NoWeights::Refuse);
   Model model;
-  model.module = BuildModule(m.description, m.weights, OptionsOf(options, m));
-  model.weights = m.weights.source;
   model.inputs = std::move(m.inputs);
+  const int64_t width = m.description.model.d_model;
+  const EmbeddingModules embedding = m.format == ModelFormat::Gguf
+                                         ? GgufEmbedding(m.gguf, m.config_path, width)
+                                         : HfEmbedding(m.directory, width, model.inputs, options.sink);
+  model.pooling = embedding.pooling;
+  BuildOptions build = OptionsOf(options, m);
+  // A decoder that makes embeddings gives them.
+  if (embedding.present) build.hidden = m.description.ends.output == ModelOutput::Logits;
+  model.module = BuildModule(m.description, m.weights, build);
+  model.weights = m.weights.source;
+  AddProjection(model.module, embedding.dense, width, model.weights);
   int64_t vocab = m.description.model.vocab;
   if (m.format == ModelFormat::Gguf) {
     model.generation = GgufGeneration(m.gguf->header, m.config_path, vocab);

@@ -59,6 +59,8 @@ class Mixer : public Part {
   // Fills in derived sizes and checks; the block's position too, which a mixer without positions ignores.
   virtual void Complete(Block& block, const ModelSpec& model, const Checker& check) = 0;
   virtual Operand Build(Graph& graph, int layer, Operand x, const Block& block) const = 0;
+  // Whether a row needs those behind it.
+  virtual bool NeedsWholeSequence() const { return false; }
 };
 
 class Position : public Part {

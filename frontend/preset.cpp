@@ -272,15 +272,22 @@ bool Lists(const Json& section, std::string_view key, std::string_view name) {
   return false;
 }
 
-// The preset whose `format` part lists `name` under `key`.
+// The preset whose `format` part lists `name` under `key`. Of several the one that lists one of `classes` too; else the
+// first that doesn't insist on its classes ("only_architectures").
 Json Choose(const std::vector<Json>& presets, std::string_view format, std::string_view key, std::string_view name,
-            const Place& place) {
+            const Place& place, const std::vector<std::string>& classes = {}) {
   std::vector<std::string> known;
+  Json first;
   for (const Json& preset : presets) {
     Json section = preset.Find(format);
-    if (Lists(section, key, name)) return preset;
     if (section) known.push_back(NameOf(preset));
+    if (!Lists(section, key, name)) continue;
+    const bool listed = std::any_of(classes.begin(), classes.end(),
+                                    [&](const std::string& c) { return Lists(section, "architectures", c); });
+    if (listed) return preset;
+    if (!first && !section.Find("only_architectures")) first = preset;
   }
+  if (first) return first;
   Fail(DiagKind::UnknownArchitecture, place,
        fmt::format("architecture {} is not supported; supported: {}", JsonQuote(name), fmt::join(known, ", ")));
 }
@@ -342,8 +349,10 @@ Description DescribeHf(const HfConfig& config, const PresetOptions& options) {
     CheckWrapper(config, key.AsString(), options);
     return Map(HfConfig(inner, config.file()), presets, preset, "hf", type, options);
   }
-  Json preset = Choose(presets, "hf", "model_types", type, config.Find("model_type")->value.place);
-  if (auto classes = config.Strings("architectures"); classes && !classes->empty()) {
+  const auto classes = config.Strings("architectures");
+  Json preset = Choose(presets, "hf", "model_types", type, config.Find("model_type")->value.place,
+                       classes.value_or(std::vector<std::string>()));
+  if (classes && !classes->empty()) {
     bool known = std::any_of(classes->begin(), classes->end(),
                              [&](const std::string& c) { return Lists(preset.Find("hf"), "architectures", c); });
     if (!known) {

@@ -13,12 +13,13 @@ using Blocks = std::vector<std::string>;
 
 std::string TextAt(const Json& rule, std::string_view key) { return std::string(rule.Find(key).AsString()); }
 
-// The blocks of layers that a rule leaves to "rest": one for all, or what another rule says.
-Blocks RestOf(const Rules& rules, const Json& rule, int64_t n) {
-  const Json rest = rule.Find("rest");
-  if (rest.is(JsonKind::Array)) return LayerBlocks(rules, rest, n);
-  return Blocks(static_cast<size_t>(n), std::string(rest.AsString()));
+// The blocks that a rule's "block" or "rest" says for all layers: one, or what other rules say.
+Blocks BlocksAt(const Rules& rules, const Json& rule, std::string_view key, int64_t n) {
+  const Json blocks = rule.Find(key);
+  if (blocks.is(JsonKind::Array)) return LayerBlocks(rules, blocks, n);
+  return Blocks(static_cast<size_t>(n), std::string(blocks.AsString()));
 }
+Blocks RestOf(const Rules& rules, const Json& rule, int64_t n) { return BlocksAt(rules, rule, "rest", n); }
 
 int64_t IntegerOf(const Rules& rules, const Json& rule) {
   if (rule.is(JsonKind::Int)) return rule.AsInt();
@@ -95,7 +96,7 @@ std::vector<std::string> LayerBlocks(const Rules& rules, const Json& list, int64
       std::string key = rules.KeyOf(listed);
       if (auto values = rules.config().Values(key)) return ByList(rules, rule, key, *values, n);
     } else {
-      Blocks out(static_cast<size_t>(n), TextAt(rule, "block"));
+      Blocks out = BlocksAt(rules, rule, "block", n);
       if (Json every = rule.Find("every")) {
         // {"every": N, "at": K, "block": .., "rest": ..}: layers K, K + N, ..; K is N - 1 if not given.
         int64_t period = IntegerOf(rules, every);

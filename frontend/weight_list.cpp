@@ -22,6 +22,11 @@ std::vector<WeightRow> RowsInFront(const Description& d) {
     rows.Matrix(WeightPart::Embedding, "pos_embed",
                 {d.model.max_context + d.ends.position_offset, "max_context + ends.position_offset"}, d_model);
   }
+  rows.Matrix(WeightPart::Embedding, "type_embed", {d.ends.token_types, "ends.token_types"}, d_model,
+              d.ends.token_types > 0);
+  NormSpec norm;
+  if (!d.layers.empty()) norm = d.BlockOf(0).norm;
+  rows.Norm(norm, "embed_norm", d_model, d.ends.embed_norm);
   std::set<std::string> seen;
   std::vector<WeightRow> out = rows.all();
   for (int block : d.layers) {
@@ -38,9 +43,10 @@ std::vector<WeightRow> RowsBehind(const Description& d) {
   WeightRows rows;
   NormSpec norm;
   if (!d.layers.empty()) norm = d.BlockOf(d.model.n_layers - 1).norm;
-  rows.Norm(norm, "final_norm", {d.model.d_model, "d_model"});
-  rows.Matrix(WeightPart::Head, "head", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"}, !d.ends.tied);
-  rows.Bias(WeightPart::Head, "head_bias", {d.model.vocab, "vocab"}, d.ends.head_bias);
+  const bool logits = d.ends.output == ModelOutput::Logits;
+  rows.Norm(norm, "final_norm", {d.model.d_model, "d_model"}, d.ends.final_norm);
+  rows.Matrix(WeightPart::Head, "head", {d.model.vocab, "vocab"}, {d.model.d_model, "d_model"}, logits && !d.ends.tied);
+  rows.Bias(WeightPart::Head, "head_bias", {d.model.vocab, "vocab"}, logits && d.ends.head_bias);
   return rows.all();
 }
 
@@ -200,7 +206,9 @@ std::set<std::string> AllKeys() {
 
 std::vector<WeightUse> WeightsOf(const Description& d) {
   std::vector<WeightUse> uses;
-  for (const WeightRow& row : RowsInFront(d)) uses.push_back(UseOf(d, row, -1));
+  for (const WeightRow& row : RowsInFront(d)) {
+    if (row.present) uses.push_back(UseOf(d, row, -1));
+  }
   for (int64_t i = 0; i < d.model.n_layers; ++i) {
     const Block& block = d.BlockOf(i);
     std::vector<WeightRow> rows = RowsOfLayer(d, block);

@@ -137,9 +137,28 @@ struct Interpreter::Impl {
   }
 
   int64_t CheckCall(const Func& func, const EntryCall& call) const;
+  // Every one of `ids`, the call's values of `input`, is a row of each table that is read by it.
+  void CheckIds(const Func& func, const Value* input, std::span<const int32_t> ids, std::string_view what,
+                std::string_view has, std::string_view rows) const;
   std::vector<float> Run(const Func& func, const EntryCall& call,
                          const std::function<void(const Func&, const Op&, const std::vector<Tensor>&)>& on_op);
 };
+
+void Interpreter::Impl::CheckIds(const Func& func, const Value* input, std::span<const int32_t> ids,
+                                 std::string_view what, std::string_view has, std::string_view rows) const {
+  for (const Op& op : func.ops) {
+    const OpDef& def = DefOf(op.kind);
+    if (def.ids < 0 || input == nullptr) continue;
+    const Operand& operand = op.operands[static_cast<size_t>(def.ids)];
+    if (operand.is_global || &func.values[static_cast<size_t>(operand.index)] != input) continue;
+    const int64_t most = TypeOf(module, func, op.operands[static_cast<size_t>(def.table)]).dims[0].value;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] >= 0 && ids[i] < most) continue;
+      FailRun(func, std::string(what) + " " + std::to_string(i) + " is " + std::to_string(ids[i]) + ", " +
+                        std::string(has) + " " + std::to_string(most) + " " + std::string(rows));
+    }
+  }
+}
 
 // What the function's inputs ask of the call. Returns its rows.
 int64_t Interpreter::Impl::CheckCall(const Func& func, const EntryCall& call) const {
@@ -160,6 +179,8 @@ int64_t Interpreter::Impl::CheckCall(const Func& func, const EntryCall& call) co
   };
   if (hidden != nullptr) by_row("numbers of rows", call.hidden.size(), rows * hidden->type.dims[1].value);
   if (FindInput(func, EntryInput::Lengths) != nullptr) by_row("lengths", call.lengths.size(), rows);
+  const Value* types = FindInput(func, EntryInput::Types);
+  if (types != nullptr) by_row("types", call.types.size(), rows);
   if (!call.sequences.empty()) by_row("sequences", call.sequences.size(), rows);
   for (const int32_t sequence : call.sequences) {
     if (sequence < 0 || sequence >= sequences)
@@ -182,19 +203,8 @@ int64_t Interpreter::Impl::CheckCall(const Func& func, const EntryCall& call) co
       }
     }
   }
-  for (const Op& op : func.ops) {
-    const OpDef& def = DefOf(op.kind);
-    if (def.ids < 0 || tokens == nullptr) continue;
-    const Operand& ids = op.operands[static_cast<size_t>(def.ids)];
-    if (ids.is_global || &func.values[static_cast<size_t>(ids.index)] != tokens) continue;
-    const int64_t vocabulary = TypeOf(module, func, op.operands[static_cast<size_t>(def.table)]).dims[0].value;
-    for (size_t i = 0; i < call.tokens.size(); ++i) {
-      if (call.tokens[i] < 0 || call.tokens[i] >= vocabulary) {
-        FailRun(func, "token " + std::to_string(i) + " is " + std::to_string(call.tokens[i]) + ", the vocabulary has " +
-                          std::to_string(vocabulary) + " entries");
-      }
-    }
-  }
+  CheckIds(func, tokens, call.tokens, "token", "the vocabulary has", "entries");
+  CheckIds(func, types, call.types, "type", "the table has", "rows");
   return rows;
 }
 
@@ -222,6 +232,7 @@ std::vector<float> Interpreter::Impl::Run(
   bind(EntryInput::Total, &total);
   bind(EntryInput::Lengths, call.lengths.data());
   bind(EntryInput::Hidden, call.hidden.data());
+  bind(EntryInput::Types, call.types.data());
 
   const auto tensor_of = [&](const Operand& operand) {
     if (!operand.is_global) {

@@ -23,6 +23,7 @@ struct EntryCall {
   int64_t total = 0;
   std::span<const int32_t> lengths = {};
   std::span<const float> hidden = {};
+  std::span<const int32_t> types = {};
   std::span<const int32_t> sequences = {};  // of each row; empty: all of sequence 0
 };
 

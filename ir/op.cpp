@@ -116,6 +116,26 @@ std::vector<bool> LastRowOps(const Func& func) {
   return for_last;
 }
 
+int64_t TableRows(const Module& module, const Func& func, EntryInput input) {
+  const Value* value = FindInput(func, input);
+  int64_t rows = 0;
+  for (const Op& op : func.ops) {
+    const OpDef& def = DefOf(op.kind);
+    if (def.ids < 0 || value == nullptr) continue;
+    const Operand& ids = op.operands[static_cast<size_t>(def.ids)];
+    if (ids.is_global || &func.values[static_cast<size_t>(ids.index)] != value) continue;
+    const int64_t n = TypeOf(module, func, op.operands[static_cast<size_t>(def.table)]).dims[0].value;
+    rows = rows == 0 ? n : std::min(rows, n);
+  }
+  return rows;
+}
+
+int64_t VocabularyOf(const Module& module, const Func& func) {
+  if (func.output == EntryOutput::Logits && !func.returns.empty())
+    return TypeOf(module, func, func.returns[0]).dims.back().value;
+  return TableRows(module, func, EntryInput::Tokens);
+}
+
 std::vector<Type> Infer(const Module& module, const Func& func, const Op& op) {
   const OpDef& def = DefOf(op.kind);
   CheckForm(op, def);

@@ -128,6 +128,11 @@ const Type& RowsTypeOf(const Module& module, const Func& func, const Op& op);
 // nothing but such ops.
 std::vector<bool> LastRowOps(const Func& func);
 
+// Rows of the smallest table whose rows an input of the function chooses; 0: there is none.
+int64_t TableRows(const Module& module, const Func& func, EntryInput input);
+// Ids that a function's tokens may have: the columns of its logits, or the rows of the table that they choose; 0: neither.
+int64_t VocabularyOf(const Module& module, const Func& func);
+
 // Result types of an op whose operands and attrs are set; throws InputError with the op's line as place.
 std::vector<Type> Infer(const Module& module, const Func& func, const Op& op);
 // The attribute, or its record's default.

@@ -10,9 +10,11 @@
 namespace llmc {
 
 // Logits of eight seeded tokens by every function the module has: @forward, or @score for all rows, and @prefill then
-// @decode for the last ones. A module whose functions disagree among themselves is an InputError (InvalidModule) here
-// already.
+// @decode for the last ones; of an encoder its hidden rows. A module whose functions disagree among themselves is an
+// InputError (InvalidModule) here already.
 std::vector<float> EvaluateModule(const Module& module, const WeightSource& weights, int threads);
+// The hidden rows of the same tokens, by the function that gives them; empty: there is none.
+std::vector<float> EvaluateHidden(const Module& module, const WeightSource& weights, int threads);
 
 class PassCheck {
  public:
@@ -27,6 +29,7 @@ class PassCheck {
   const WeightSource& weights_;
   int threads_;
   std::vector<float> logits_;
+  std::vector<float> hidden_;  // empty until a decoder has a function that gives hidden rows
 };
 
 }  // namespace llmc

@@ -38,6 +38,7 @@ void CheckSelection(const Module& module, const std::string& file) {
 std::string OptionText(const AttrValue* value) {
   if (value == nullptr) return "not set";
   if (const auto* text = std::get_if<std::string>(value)) return *text;
+  if (const auto* flag = std::get_if<bool>(value)) return *flag ? "true" : "false";
   const auto* number = std::get_if<int64_t>(value);
   return number == nullptr ? "of another kind" : std::to_string(*number);
 }

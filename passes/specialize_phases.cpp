@@ -3,10 +3,14 @@
 //   @prefill  up to `chunk` rows, logits of the last row alone; behind the last attention only that row is computed
 //   @decode   one row
 //   @score    up to 16 rows, logits of every row (all positions, perplexity, verification of drafts)
+//   @hidden   with the option `hidden`: up to `chunk` rows, what the head reads of every row
+//   @hidden   of a @forward that gives hidden rows of whole sequences: the function itself
 // S stays a symbol with the clone's range: rows are never padded, the executor cuts a prompt into chunks and a rest.
 //
+// Other functions (@project, what becomes of a pooled row) stay as they are, behind these.
+//
 // Needs:    @forward.
-// Leaves:   @prefill, @decode, @score in this order; they share weights and states.
+// Leaves:   @prefill, @decode, @score and @hidden in this order, or @hidden alone; they share weights and states.
 // Why here: after the fusions, which need to look only once; before planning, which differs by phase.
 // Skips:    nothing; a module without @forward is specialised already.
 #include <algorithm>
@@ -56,12 +60,42 @@ void KeepLastRow(const Module& module, Func& func) {
   CompactValues(func);
 }
 
+// In place of the logits what the last product with a weight reads; what was behind it is gone.
+void ReturnHidden(Func& func) {
+  const std::vector<int> made_by = DefiningOps(func);
+  Operand value = func.returns[0];
+  const Op* op = nullptr;
+  do {
+    const int index = value.is_global ? -1 : made_by[static_cast<size_t>(value.index)];
+    if (index < 0) Fail(DiagKind::InvalidModule, {}, "@forward returns no product, so that it has no hidden rows");
+    op = &func.ops[static_cast<size_t>(index)];
+    value = op->operands[0];
+  } while (DefOf(op->kind).weight < 0);
+  func.returns[0] = value;
+  func.output = EntryOutput::Hidden;
+  std::vector<int> uses = CountUses(func);
+  for (size_t i = func.ops.size(); i-- > 0;) {
+    const Op& last = func.ops[i];
+    const bool read = std::any_of(last.results.begin(), last.results.end(),
+                                  [&](ValueId result) { return uses[static_cast<size_t>(result)] > 0; });
+    if (read) continue;
+    for (const Operand& operand : last.operands)
+      if (!operand.is_global) --uses[static_cast<size_t>(operand.index)];
+    func.ops.erase(func.ops.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  CompactValues(func);
+}
+
 }  // namespace
 
 bool SpecializePhases(Module& module, const PassContext&) {
   const auto forward =
       std::find_if(module.funcs.begin(), module.funcs.end(), [](const Func& f) { return f.name == "forward"; });
   if (forward == module.funcs.end()) return false;
+  if (forward->kind == EntryKind::Whole && forward->output == EntryOutput::Hidden) {
+    forward->name = "hidden";
+    return true;
+  }
   if (!IsDecoderCall(*forward))
     Fail(DiagKind::Unsupported, {"@forward", ""},
          "phases are made of a function that takes tokens, pos, total and gives logits in parts");
@@ -75,6 +109,10 @@ bool SpecializePhases(Module& module, const PassContext&) {
   };
   std::vector<Func> phases = {clone("prefill", chunk), clone("decode", 1), clone("score", kScoreRows)};
   KeepLastRow(module, phases[0]);
+  const AttrValue* hidden = module.options.Find("hidden");
+  if (hidden != nullptr && *hidden == AttrValue(true)) ReturnHidden(phases.emplace_back(clone("hidden", chunk)));
+  for (Func& func : module.funcs)
+    if (func.name != "forward") phases.push_back(std::move(func));
   module.funcs = std::move(phases);
   return true;
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 
 #include "runtime/dry.h"
+#include "runtime/embedding.h"
 #include "runtime/llmc.h"
 #include "runtime/loader.h"
 #include "runtime/plan_io.h"
@@ -24,8 +25,9 @@ struct llmc_model {
 };
 
 struct llmc_session {
-  Executable executable;
+  Executable executable;  // of the model, which may be closed
   std::optional<Session> session;
+  std::optional<Tokenizer> tokenizer;  // where the model has one
   const float* logits = nullptr;
   std::vector<int32_t> history;  // ids appended since it was created, reset or restored
   std::optional<Sampler> sampler;
@@ -291,6 +293,7 @@ llmc_status llmc_session_create(const llmc_model* model, const llmc_session_opti
     }
     auto made = std::make_unique<llmc_session>();
     made->executable = model->executable;
+    made->tokenizer = model->tokenizer;
     made->session.emplace(model->executable, taken);
     *session = made.release();
   });
@@ -324,6 +327,37 @@ llmc_status llmc_score(llmc_session* session, const int32_t* ids, size_t count,
           throw StoppedError("stopped on request at row " + std::to_string(index));
       });
     });
+  });
+}
+
+llmc_status llmc_hidden(llmc_session* session, const int32_t* ids, const int32_t* types, size_t count,
+                        int (*row)(void* user, size_t index, const float* hidden, size_t width), void* user) {
+  return Guarded([&] {
+    Session& s = SessionOf(session);
+    Need((ids != nullptr || count == 0) && row != nullptr, "no ids, or nothing that takes their rows");
+    session->logits = nullptr;
+    size_t index = 0;
+    s.Hidden({ids, count}, {types, types == nullptr ? 0 : count}, [&](std::span<const float> hidden) {
+      if (row(user, index++, hidden.data(), hidden.size()) != 0)
+        throw StoppedError("stopped on request at row " + std::to_string(index));
+    });
+  });
+}
+
+llmc_status llmc_embed(llmc_session* session, const char* text, size_t bytes, const char* pooling, const char* prompt,
+                       float* embedding, size_t capacity, size_t* count) {
+  return Guarded([&] {
+    Session& s = SessionOf(session);
+    Need(text != nullptr || bytes == 0, "no text");
+    const PlanPooling& own = session->executable.manifest->pooling;
+    const std::optional<PoolingKind> asked = pooling == nullptr ? std::optional(own.kind) : PoolingFromText(pooling);
+    Need(asked.has_value(), "pooling is mean, cls or last");
+    if (!session->tokenizer) throw PlanError("the plan has no tokenizer");
+    session->logits = nullptr;
+    const std::string all =
+        TextOfEmbedding(own, prompt == nullptr ? std::nullopt : std::optional<std::string>(prompt), {text, bytes});
+    Give(Embed(s, EmbeddingInputOf(*session->tokenizer, all, MostTokens(s, own)), *asked, own.normalize), embedding,
+         capacity, count);
   });
 }
 

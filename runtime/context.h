@@ -35,9 +35,10 @@ typedef struct LlmcContext {
   uint64_t scratch_stride;  // multiple of 64
   uint8_t* states;          // KV caches, 64-byte aligned; every byte that was never written is 0
   const int32_t* tokens;    // i32[rows], each in [0, vocab)
-  float* logits;            // f32[logit rows, vocab]: 1 row (prefill, decode) or `rows` (score)
-  uint32_t rows;            // S
-  uint32_t pos;             // position of tokens[0]
+  // What the phase gives: f32[logit rows, vocab], 1 row (prefill, decode) or `rows` (score); or f32[rows, N] hidden rows.
+  float* logits;
+  uint32_t rows;  // S
+  uint32_t pos;   // position of tokens[0]
   // Length of the sequence that this call belongs to (prompt and what follows it in this call), >= pos + rows.
   uint32_t total;
   uint32_t abi;  // LLMC_ABI_VERSION of the host

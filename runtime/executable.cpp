@@ -1,11 +1,24 @@
 // From a manifest's step lists to what the executor walks.
 #include "runtime/executable.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "runtime/step_library.h"
 
 namespace llmc {
+
+namespace {
+
+// Whether the executor gives a phase what it takes: a decoder's inputs, or those of hidden rows in one sequence.
+bool CanRun(const PlanPhase& phase) {
+  const PlanContract& c = phase.contract;
+  if (GivesLogits(phase.kind)) return c == PlanContract{};
+  return !c.by_row && c.output == EntryOutput::Hidden &&
+         std::find(c.inputs.begin(), c.inputs.end(), EntryInput::Lengths) == c.inputs.end();
+}
+
+}  // namespace
 
 void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std::string& name)>& entry,
                std::string_view where, std::shared_ptr<const StepLibrary> library) {
@@ -13,14 +26,14 @@ void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std
   std::deque<std::string> places;  // of the library's steps, "phase decode, step 16 (kernel)"
   executable.steps.clear();
   for (const PlanPhase& phase : executable.manifest->phases) {
-    if (!(phase.contract == PlanContract{})) {
+    if (!CanRun(phase)) {
       std::string takes;
       for (const EntryInput input : phase.contract.inputs)
         takes += Joined({takes.empty() ? "" : ", ", EntryInputText(input)});
-      throw PlanError(
-          Joined({where, ": phase ", PhaseKindName(phase.kind), " takes ", takes,
-                  phase.contract.by_row ? " of each row" : "", " and gives ", EntryOutputText(phase.contract.output),
-                  "; this program runs phases that take tokens, pos, total and give logits"}));
+      throw PlanError(Joined(
+          {where, ": phase ", PhaseKindName(phase.kind), " takes ", takes, phase.contract.by_row ? " of each row" : "",
+           " and gives ", EntryOutputText(phase.contract.output),
+           "; this program runs phases that take tokens, pos, total and give logits, and phases of hidden rows"}));
     }
     std::vector<ExecutableStep>& steps = executable.steps.emplace_back();
     for (const PlanStep& step : phase.steps) {

@@ -21,7 +21,9 @@ struct ForwardCall {
   const PlanPhase* phase = nullptr;
   std::span<const int32_t> tokens;  // of positions pos ..
   uint32_t pos = 0, total = 0;      // as in LlmcContext
-  float* logits = nullptr;          // f32[1 or rows, vocab], to be filled
+  float* logits = nullptr;          // f32[1 or rows, vocab], or the hidden rows, to be filled
+  std::span<const int32_t> types = {};
+  std::span<const float> hidden = {};  // of a phase that takes rows
 };
 
 // A step that every thread of a call walks over.

@@ -22,20 +22,12 @@ uint32_t CheckedThreads(uint32_t threads) {
   return threads;
 }
 
-// Of calls that give every row of logits, or the last one alone.
-uint32_t MostRowsOf(const Manifest& manifest, bool every_row) {
-  uint32_t most = 0;
-  for (const PlanPhase& phase : manifest.phases) {
-    if (GivesEveryRow(phase.kind) == every_row) most = std::max(most, phase.max_rows);
-  }
-  return most;
-}
-
 }  // namespace
 
 SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads) {
-  return {manifest.shared_bytes, manifest.private_bytes * threads, manifest.state_bytes,
-          uint64_t{manifest.vocab} * sizeof(float) * std::max(1u, MostRowsOf(manifest, true))};
+  uint64_t output = 0;
+  for (const PlanPhase& phase : manifest.phases) output = std::max(output, OutputBytes(manifest, phase));
+  return {manifest.shared_bytes, manifest.private_bytes * threads, manifest.state_bytes, output};
 }
 
 struct Session::Job {
@@ -93,12 +85,25 @@ void Session::Clear() {
 
 std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
 
-uint32_t Session::MostRows(bool score) const { return MostRowsOf(*manifest_, score); }
+uint32_t Session::MostRows(PhaseKind work) const {
+  uint32_t most = 0;
+  for (const PlanPhase& phase : manifest_->phases) {
+    if (WorkOf(phase.kind) == work) most = std::max(most, phase.max_rows);
+  }
+  return most;
+}
 
-const PlanPhase& Session::PickPhase(bool score, uint32_t rows) const {
+const PlanPhase* Session::FindPhase(PhaseKind kind) const {
+  for (const PlanPhase& phase : manifest_->phases) {
+    if (phase.kind == kind) return &phase;
+  }
+  return nullptr;
+}
+
+const PlanPhase& Session::PickPhase(PhaseKind work, uint32_t rows) const {
   const PlanPhase* best = nullptr;
   for (const PlanPhase& phase : manifest_->phases) {
-    if (GivesEveryRow(phase.kind) != score || rows < phase.min_rows || rows > phase.max_rows) continue;
+    if (WorkOf(phase.kind) != work || rows < phase.min_rows || rows > phase.max_rows) continue;
     if (best == nullptr || phase.max_rows - phase.min_rows < best->max_rows - best->min_rows) best = &phase;
   }
   if (best == nullptr) throw PlanError("the plan has no phase for " + Str(rows) + " rows");
@@ -134,7 +139,7 @@ bool Session::Rewind(uint32_t position) {
 }
 
 uint32_t Session::MostVerified() const {
-  const uint32_t scored = MostRows(true);
+  const uint32_t scored = MostRows(PhaseKind::Score);
   if (scored < 2) throw PlanError("the plan has no phase that gives the logits of several rows");
   if (manifest_->states.empty() && manifest_->state_bytes > 0)
     throw PlanError("a plan of a format before 1.2 doesn't say what its states are: compile the model again");
@@ -166,7 +171,7 @@ std::span<const float> Session::Verify(std::span<const int32_t> tokens) {
   if (rows > MostVerified()) throw PlanError("can't verify " + Str(rows) + " rows, only " + Str(MostVerified()));
   CopyPast(false);
   verified_.assign(tokens.begin(), tokens.end());
-  Forward(PickPhase(true, rows), tokens, pos_ + rows);
+  Forward(PickPhase(PhaseKind::Score, rows), {tokens, pos_ + rows});
   return {reinterpret_cast<const float*>(logits_.data()), uint64_t{rows} * vocab()};
 }
 
@@ -187,11 +192,13 @@ void Session::KeepVerified(uint32_t rows) {
 
 std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
   CheckTokens(tokens);
+  if (MostRows(PhaseKind::Prefill) == 0)
+    throw PlanError("the plan is an encoder's: it gives hidden rows and embeddings, and no logits");
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
   const size_t count = tokens.size();
   while (!tokens.empty()) {
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), chunk_));
-    Forward(PickPhase(false, rows), tokens.first(rows), total);
+    Forward(PickPhase(PhaseKind::Prefill, rows), {tokens.first(rows), total});
     tokens = tokens.subspan(rows);
     if (!tokens.empty() && progress_ && !progress_(count - tokens.size(), count))
       throw StoppedError("stopped on request at position " + Str(pos_));
@@ -201,16 +208,66 @@ std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
 
 void Session::Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& row) {
   CheckTokens(tokens);
-  const uint32_t most = std::min(MostRows(true), chunk_);
+  const uint32_t most = std::min(MostRows(PhaseKind::Score), chunk_);
   if (most == 0) throw PlanError("the plan has no phase that gives the logits of every position");
   const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
   while (!tokens.empty()) {
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), most));
-    Forward(PickPhase(true, rows), tokens.first(rows), total);
+    Forward(PickPhase(PhaseKind::Score, rows), {tokens.first(rows), total});
     for (uint32_t r = 0; r < rows; ++r)
       row({reinterpret_cast<const float*>(logits_.data()) + uint64_t{r} * vocab(), vocab()});
     tokens = tokens.subspan(rows);
   }
+}
+
+uint32_t Session::hidden_width() const {
+  const PlanPhase* phase = FindPhase(PhaseKind::Hidden);
+  return phase == nullptr ? 0 : phase->width;
+}
+
+void Session::Hidden(std::span<const int32_t> tokens, std::span<const int32_t> types,
+                     const std::function<void(std::span<const float>)>& row) {
+  const PlanPhase* phase = FindPhase(PhaseKind::Hidden);
+  if (phase == nullptr)
+    throw PlanError("the plan has no phase that gives hidden rows (llmc compile --hidden makes one)");
+  const bool whole = phase->contract.kind == EntryKind::Whole;
+  if (whole) Reset();
+  CheckTokens(tokens);
+  const bool typed = phase->types > 0;
+  if (!types.empty() && types.size() != tokens.size())
+    throw PlanError(Str(types.size()) + " types of " + Str(tokens.size()) + " tokens");
+  std::vector<int32_t> none;
+  if (typed && types.empty()) types = none = std::vector<int32_t>(tokens.size(), 0);
+  for (const int32_t type : types) {
+    if (!typed && type != 0) throw PlanError("the model has no token types");
+    if (type < 0 || (typed && static_cast<uint32_t>(type) >= phase->types))
+      throw PlanError("token type " + std::to_string(type) + " isn't in 0.." + Str(phase->types - 1));
+  }
+  const uint32_t total = pos_ + static_cast<uint32_t>(tokens.size());
+  const uint32_t most = whole ? MostRows(PhaseKind::Hidden) : std::min(MostRows(PhaseKind::Hidden), chunk_);
+  if (whole && tokens.size() > most)
+    throw PlanError(Str(tokens.size()) + " tokens are more than a call of the plan takes, " + Str(most));
+  while (!tokens.empty()) {
+    const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), most));
+    Forward(PickPhase(PhaseKind::Hidden, rows), {tokens.first(rows), total, typed ? types.first(rows) : types});
+    for (uint32_t r = 0; r < rows; ++r)
+      row({reinterpret_cast<const float*>(logits_.data()) + uint64_t{r} * phase->width, phase->width});
+    tokens = tokens.subspan(rows);
+    if (typed) types = types.subspan(rows);
+  }
+  if (whole) pos_ = 0;
+}
+
+std::vector<float> Session::Project(std::span<const float> row) {
+  const PlanPhase* phase = FindPhase(PhaseKind::Project);
+  if (phase == nullptr) return {row.begin(), row.end()};
+  if (row.size() != phase->width_in)
+    throw PlanError("a row of " + Str(row.size()) + " numbers, the plan's dense layers take " + Str(phase->width_in));
+  const uint32_t position = pos_;
+  Forward(*phase, {.tokens = {}, .total = 1, .types = {}, .hidden = row});
+  pos_ = position;
+  const auto* out = reinterpret_cast<const float*>(logits_.data());
+  return {out, out + phase->width};
 }
 
 void Session::RunJob(void* data, uint32_t thread) {
@@ -246,12 +303,13 @@ std::string Session::Stopped() {
   return "";
 }
 
-void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total) {
-  const uint32_t rows = static_cast<uint32_t>(tokens.size());
+void Session::Forward(const PlanPhase& phase, const Call& call) {
+  const uint32_t rows = call.hidden.empty() ? static_cast<uint32_t>(call.tokens.size())
+                                            : static_cast<uint32_t>(call.hidden.size() / phase.width_in);
   written_ = std::max(written_, pos_ + rows);  // a call that is stopped has written too
   auto* logits = reinterpret_cast<float*>(logits_.data());
   if (executable_.interpret) {
-    executable_.interpret({&phase, tokens, pos_, total, logits});
+    executable_.interpret({&phase, call.tokens, pos_, call.total, logits, call.types, call.hidden});
     pos_ += rows;
     return;
   }
@@ -261,11 +319,15 @@ void Session::Forward(const PlanPhase& phase, std::span<const int32_t> tokens, u
   context.scratch = scratch_.data();
   context.scratch_stride = manifest_->private_bytes;
   context.states = states_.data();
-  context.tokens = tokens.data();
+  const void* inputs[std::size(kEntryInputs)] = {};
+  inputs[static_cast<size_t>(EntryInput::Types)] = call.types.data();
+  inputs[static_cast<size_t>(EntryInput::Hidden)] = call.hidden.data();
+  context.inputs = inputs;
+  context.tokens = call.tokens.data();
   context.logits = logits;
   context.rows = rows;
   context.pos = pos_;
-  context.total = total;
+  context.total = call.total;
   context.abi = LLMC_ABI_VERSION;
   context.barrier = barrier_.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);

@@ -70,6 +70,15 @@ class Session {
   // Rows that a score phase takes and that no ring loses a key for which is still needed: slots - window + 1 of them.
   // Throws PlanError when that is less than two: the plan can't verify, and why.
   uint32_t MostVerified() const;
+  // The hidden rows of `tokens`, f32[width], in order. A decoder appends the tokens in calls of up to chunk rows; of an
+  // encoder one call is one sequence, and nothing stays of it. types: the segment of each token, where the model has
+  // types; empty: all 0. Throws PlanError where the plan has no such phase.
+  void Hidden(std::span<const int32_t> tokens, std::span<const int32_t> types,
+              const std::function<void(std::span<const float>)>& row);
+  bool encoder() const { return IsEncoder(*manifest_); }  // it gives hidden rows alone
+  uint32_t hidden_width() const;                          // 0: the plan has no phase that gives hidden rows
+  // What the plan makes of a pooled row: its dense layers; the row itself where there are none.
+  std::vector<float> Project(std::span<const float> row);
 
   // What each call checks first: at least one token, ids in the vocabulary, room in the context. Throws PlanError.
   void CheckTokens(std::span<const int32_t> tokens) const;
@@ -106,9 +115,18 @@ class Session {
 
  private:
   struct Job;
-  const PlanPhase& PickPhase(bool score, uint32_t rows) const;
-  uint32_t MostRows(bool score) const;
-  void Forward(const PlanPhase& phase, std::span<const int32_t> tokens, uint32_t total);
+  // Phases that do the same work: decode is a prefill of one row.
+  static PhaseKind WorkOf(PhaseKind kind) { return kind == PhaseKind::Decode ? PhaseKind::Prefill : kind; }
+  const PlanPhase& PickPhase(PhaseKind work, uint32_t rows) const;
+  const PlanPhase* FindPhase(PhaseKind kind) const;  // null: there is none
+  uint32_t MostRows(PhaseKind work) const;
+  struct Call {
+    std::span<const int32_t> tokens;
+    uint32_t total = 0;
+    std::span<const int32_t> types = {};
+    std::span<const float> hidden = {};
+  };
+  void Forward(const PlanPhase& phase, const Call& call);
   static void RunJob(void* job, uint32_t thread);
   std::string Stopped();  // what a stop or fault leaves, for the message
   // visit(state, its first position that a row at `position` needs) for each state that is a ring: one of fewer slots

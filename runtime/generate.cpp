@@ -181,13 +181,17 @@ void RunTopLogits(RunState& run) {
   WriteOut(lines);
 }
 
-void RunLogits(RunState& run) {
-  const std::vector<int32_t> prompt = CheckedPrompt(run);
-  const std::string& file = *run.options.logits;
+void RefuseThePlan(const RunState& run, const std::string& file) {
   struct stat plan{}, target{};
   if (stat(run.options.plan.c_str(), &plan) == 0 && stat(file.c_str(), &target) == 0 && plan.st_dev == target.st_dev &&
       plan.st_ino == target.st_ino)
     throw PlanError(file + ": the output is the plan");
+}
+
+void RunLogits(RunState& run) {
+  const std::vector<int32_t> prompt = CheckedPrompt(run);
+  const std::string& file = *run.options.logits;
+  RefuseThePlan(run, file);
   NpyWriter out(file, run.options.all_positions ? prompt.size() : 1, run.session.vocab());
   if (run.options.all_positions) {
     uint64_t position = 0;
@@ -261,6 +265,12 @@ void CheckHashes(Session& session, const PlanSelfTest& test) {
                   static_cast<unsigned long long>(hash), static_cast<unsigned long long>(want));
     if (hash != want) throw PlanError(text);
   };
+  if (session.encoder()) {
+    Xxh3 hidden;
+    session.Hidden(test.ids, {}, [&](std::span<const float> row) { hidden.Update(row.data(), row.size_bytes()); });
+    check("hidden", hidden.Digest(), test.score);
+    return;
+  }
   const std::span<const float> last = session.Prefill(test.ids);
   check("prefill", Xxh3Of(last.data(), last.size_bytes()), test.prefill);
   session.Clear();

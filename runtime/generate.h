@@ -15,6 +15,8 @@ struct RunState {
   double load_ms = 0;
 };
 
+// Throws PlanError when the output is the plan that is run.
+void RefuseThePlan(const RunState& run, const std::string& file);
 // Each throws PlanError (input at fault) or RunUsageError.
 void RunGenerate(RunState& run);
 void RunTopLogits(RunState& run);
@@ -23,6 +25,8 @@ void PrintChatPrompt(const Executable& executable, const RunOptions& options);
 // --chat without a prompt: messages from the terminal, or from a pipe, one a line.
 void RunChat(RunState& run);
 void RunLogits(RunState& run);
+void RunHidden(RunState& run);
+void RunEmbed(RunState& run);
 void RunPerplexity(RunState& run);
 void RunSelfTest(RunState& run);
 void RunBench(RunState& run);

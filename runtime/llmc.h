@@ -118,6 +118,17 @@ LLMC_API const float* llmc_logits(const llmc_session* session);
 LLMC_API llmc_status llmc_score(llmc_session* session, const int32_t* ids, size_t count,
                                 int (*row)(void* user, size_t index, const float* logits), void* user);
 
+/* Hidden rows, behind the final norm: calls `row` with each, f32[width], as llmc_score does. An encoder's call is one
+ * sequence, and nothing stays of it; a decoder's appends tokens (its plan is compiled with --hidden, or makes
+ * embeddings). types: the segment of each token, 0 or 1; NULL: all 0. Since 2. */
+LLMC_API llmc_status llmc_hidden(llmc_session* session, const int32_t* ids, const int32_t* types, size_t count,
+                                 int (*row)(void* user, size_t index, const float* hidden, size_t width), void* user);
+/* The embedding of a text, as the model's files say: its prompt, the longest text, pooling, dense layers, length 1.
+ * pooling: "mean", "cls" or "last" in place of what they say, or NULL. prompt: a prompt's name; NULL: the default one.
+ * The session begins a new sequence. Capacity and count as in llmc_tokenize. Since 2. */
+LLMC_API llmc_status llmc_embed(llmc_session* session, const char* text, size_t bytes, const char* pooling,
+                                const char* prompt, float* embedding, size_t capacity, size_t* count);
+
 /* The next id from the last logits, by runtime/README.md's "Sampling": repetition, presence and frequency penalties, DRY,
  * temperature (0: the likeliest, nothing is drawn), top_k (0: off), top_p (1: off), min_p (0: off), XTC; mirostat for
  * all behind temperature. Penalties and DRY look at the ids that were appended to the session since it was created,

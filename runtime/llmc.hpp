@@ -89,6 +89,19 @@ class Session {
     Check(llmc_decode(get(), id));
     return llmc_logits(get());
   }
+  // The embedding of a text, as the model's files say; pooling and prompt may name others.
+  std::vector<float> Embed(const std::string& text, const char* pooling = nullptr, const char* prompt = nullptr) {
+    size_t count = 0;
+    std::vector<float> embedding(1 << 12);
+    for (;;) {
+      const llmc_status status =
+          llmc_embed(get(), text.data(), text.size(), pooling, prompt, embedding.data(), embedding.size(), &count);
+      if (status != LLMC_ERROR_USAGE || count <= embedding.size()) Check(status);
+      const bool fits = count <= embedding.size();
+      embedding.resize(count);
+      if (fits) return embedding;
+    }
+  }
   int32_t Sample(const llmc_sampling& sampling) {
     int32_t id = -1;
     Check(llmc_sample(get(), &sampling, &id));

@@ -41,4 +41,12 @@ double NaturalLog(double x) {
   return k * kLn2High + (k * kLn2Low + 2.0 * (s + s * sum));
 }
 
+double SquareRoot(double x) {
+  if (!(x > 0)) return 0;
+  // Half the exponent is within a factor of sqrt(2); each step of Newton's squares the relative error.
+  double y = std::bit_cast<double>((std::bit_cast<uint64_t>(x) >> 1) + (uint64_t{1023} << 51));
+  for (int i = 0; i < 6; ++i) y = 0.5 * (y + x / y);
+  return y;
+}
+
 }  // namespace llmc

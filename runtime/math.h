@@ -9,4 +9,7 @@ double ExpOfNegative(double x);
 // Natural logarithm for finite normal x > 0; error under 1e-15 * max(1, |log x|).
 double NaturalLog(double x);
 
+// The root of a finite x >= 0, within an ulp.
+double SquareRoot(double x);
+
 }  // namespace llmc

@@ -23,8 +23,8 @@ namespace llmc {
 
 inline constexpr uint16_t kPlanMajor = 1;
 // 1: steps other than code; approximate self-tests. 2: states; contracts other than a decoder's; the version of the
-// kernels that steps need. 3: rules of the sampler. 4: the section chat.
-inline constexpr uint16_t kPlanMinor = 4;
+// kernels that steps need. 3: rules of the sampler. 4: the section chat. 5: phases that give hidden rows; pooling.
+inline constexpr uint16_t kPlanMinor = 5;
 // Weights of at least kHugeWeights bytes start at a multiple of kHugePage in the file, so that huge pages can map them;
 // smaller ones on a page.
 inline constexpr uint64_t kHugePage = 2u << 20;
@@ -46,11 +46,16 @@ struct PlanStep {
   std::string payload;  // meaning by kind
 };
 
-enum class PhaseKind : uint8_t { Prefill, Decode, Score };
-std::string_view PhaseKindName(PhaseKind kind);  // "prefill", "decode", "score"
+// Hidden: the rows behind the final norm. Project: what becomes of a pooled row.
+enum class PhaseKind : uint8_t { Prefill, Decode, Score, Hidden, Project };
+inline constexpr PhaseKind kPhaseKinds[] = {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score, PhaseKind::Hidden,
+                                            PhaseKind::Project};
+std::string_view PhaseKindName(PhaseKind kind);  // "prefill", "decode", "score", "hidden", "project"
 
 // Whether a phase gives a row of its output for every row of the call, or for the last one alone.
 bool GivesEveryRow(PhaseKind kind);
+// Whether it gives logits: prefill, decode and score.
+bool GivesLogits(PhaseKind kind);
 
 // What a phase takes, what it gives and how it may be called (ir/entries.def). The values here are a decoder's: those of
 // a phase without a record of its own.
@@ -62,12 +67,16 @@ struct PlanContract {
   bool operator==(const PlanContract&) const = default;
 };
 
-// One specialised forward function. `decode` and `prefill` give the logits of the last row, `score` those of every row.
+// One specialised forward function. `decode` and `prefill` give the logits of the last row, `score` those of every row,
+// `hidden` and `project` every row.
 struct PlanPhase {
   PhaseKind kind = PhaseKind::Decode;
   uint32_t min_rows = 1, max_rows = 1;  // row counts that it can do, both inclusive
   std::vector<PlanStep> steps;
   PlanContract contract = {};
+  uint32_t width = 0;     // numbers in a row of what it gives; 0: logits, one for each id
+  uint32_t width_in = 0;  // in a row of `hidden` that it takes; 0: it takes none
+  uint32_t types = 0;     // types are 0 .. types - 1; 0: it takes none
 };
 
 // A state: `blocks` blocks of `block_bytes`, one behind the other, in the state region. Where its kind holds positions,
@@ -102,6 +111,23 @@ struct PlanGeneration {
   PlanRules rules;
 };
 
+// How a model's files say that a text's rows become its embedding.
+enum class PoolingKind : uint8_t { None, Mean, First, Last };
+std::string_view PoolingText(PoolingKind kind);                     // "none", "mean", "cls", "last"
+std::optional<PoolingKind> PoolingFromText(std::string_view text);  // but for "none"
+struct PlanPooling {
+  PoolingKind kind = PoolingKind::None;
+  bool normalize = true;    // to length 1
+  uint32_t max_tokens = 0;  // longer texts are cut, what the template adds stays; 0: the context
+  struct Prompt {
+    std::string name, text;
+    bool operator==(const Prompt&) const = default;
+  };
+  std::vector<Prompt> prompts;  // what may stand in front of a text, by name
+  std::string default_prompt;   // "": none
+  bool operator==(const PlanPooling&) const = default;
+};
+
 using Sha256Digest = std::array<uint8_t, 32>;
 
 // An input that the compiler read, by role ("config", "weights", "tokenizer"): never a path.
@@ -123,7 +149,9 @@ struct PlanSelfTest {
   std::vector<int32_t> ids;  // 1..8; empty: the plan has no self-test
   uint64_t prefill = 0;      // all ids in one prefill: logits of the last row
   uint64_t decode = 0;       // one id after the other: the rows one after the other
-  uint64_t score = 0;        // all ids in one score: all rows. Equal to `decode` when nothing is broken
+  // All ids in one score: all rows. Equal to `decode` when nothing is broken. Of an encoder the hidden rows, of type 0;
+  // the others are 0.
+  uint64_t score = 0;
   std::optional<PlanSelfTestLogits> approximate;  // of a plan that isn't exact, instead of the hashes, which are 0 then
 };
 
@@ -148,9 +176,16 @@ struct Manifest {
   std::vector<PlanPhase> phases;
   std::vector<PlanTarget> targets;  // code section i belongs to targets[i]
   PlanGeneration generation;
+  PlanPooling pooling;
   std::vector<PlanInput> inputs;
   PlanSelfTest self_test;
 };
+
+// Bytes of what a phase gives, and of what it takes by row.
+uint64_t OutputBytes(const Manifest& manifest, const PlanPhase& phase);
+uint64_t InputBytes(const Manifest& manifest, const PlanPhase& phase, EntryInput input);
+// A plan without phases that give logits: of an encoder.
+bool IsEncoder(const Manifest& manifest);
 
 // The rules that hold between a manifest's values (runtime/README.md, "Rules"); throws PlanError("WHERE: rule,
 // values"). code_sizes: bytes of each target's code; weights_size: of the weights.

@@ -15,9 +15,11 @@ namespace {
 constexpr uint32_t kMaxVocab = 1u << 24;
 constexpr uint32_t kMaxContext = 1u << 26;
 constexpr uint32_t kMaxChunk = 1u << 16;
+constexpr uint32_t kMaxWidth = 1u << 24;
 constexpr uint64_t kMaxArena = uint64_t{1} << 40;
 constexpr uint64_t kMaxStates = uint64_t{1} << 46;
 constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxPrompts = 256, kMaxPrompt = 1u << 16;
 constexpr size_t kMaxPhases = 64, kMaxTargets = 64, kMaxTestLogits = 32;
 
 class Checker {
@@ -44,6 +46,7 @@ class Checker {
     CheckSteps(m_, weights_size_, where_);
     Targets();
     Generation();
+    Pooling();
     for (const PlanInput& input : m_.inputs) Name("input role", input.role);
     SelfTest();
   }
@@ -75,12 +78,12 @@ class Checker {
   static std::string AbiText(uint32_t abi) { return Str(abi & 0xffff) + "." + Str(abi >> 16); }
 
   // Row counts 1..limit must each be in the range of some phase of these kinds.
-  void Cover(const char* what, uint32_t limit, bool score) const {
+  void Cover(const char* what, uint32_t limit, bool (*takes)(PhaseKind)) const {
     uint32_t next = 1;
     for (bool moved = true; moved && next <= limit;) {
       moved = false;
       for (const PlanPhase& phase : m_.phases) {
-        if (GivesEveryRow(phase.kind) == score && phase.min_rows <= next && next <= phase.max_rows) {
+        if (takes(phase.kind) && phase.min_rows <= next && next <= phase.max_rows) {
           next = phase.max_rows + 1;
           moved = true;
         }
@@ -91,8 +94,8 @@ class Checker {
 
   void Phases() const {
     Between("phases", m_.phases.size(), 1, kMaxPhases);
-    bool has_decode = false, has_score = false;
-    uint32_t score_limit = 1;
+    bool has_decode = false, has_score = false, has_hidden = false;
+    uint32_t score_limit = 1, hidden_limit = 1;
     for (const PlanPhase& phase : m_.phases) {
       const std::string name(PhaseKindName(phase.kind));
       Between((name + ": least rows").c_str(), phase.min_rows, 1, kMaxChunk);
@@ -103,14 +106,45 @@ class Checker {
         has_decode = true;
       }
       Contract(name, phase.contract);
-      if (GivesEveryRow(phase.kind)) {
+      Widths(name, phase);
+      if (phase.kind == PhaseKind::Score) {
         has_score = true;
         score_limit = std::max(score_limit, phase.max_rows);
+      } else if (phase.kind == PhaseKind::Hidden) {
+        has_hidden = true;
+        hidden_limit = std::max(hidden_limit, phase.max_rows);
       }
     }
-    if (!has_decode) Fail("there is no phase decode");
-    Cover("computes", m_.chunk, false);
-    if (has_score) Cover("scores", score_limit, true);
+    if (!has_decode && !(has_hidden && IsEncoder(m_))) Fail("there is no phase decode");
+    if (has_decode) Cover("computes", m_.chunk, [](PhaseKind kind) { return !GivesEveryRow(kind); });
+    if (has_score) Cover("scores", score_limit, [](PhaseKind kind) { return kind == PhaseKind::Score; });
+    if (has_hidden)
+      Cover("gives hidden rows of", hidden_limit, [](PhaseKind kind) { return kind == PhaseKind::Hidden; });
+  }
+
+  // Phases that don't give logits say how wide their rows are.
+  void Widths(const std::string& name, const PlanPhase& phase) const {
+    const auto takes = [&](EntryInput input) {
+      const std::vector<EntryInput>& inputs = phase.contract.inputs;
+      return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
+    };
+    if (GivesLogits(phase.kind)) {
+      if (phase.width != 0 || phase.width_in != 0 || phase.types != 0) Fail(name + ": a width of logits");
+      return;
+    }
+    Between((name + ": width").c_str(), phase.width, 1, kMaxWidth);
+    if (phase.contract.output != EntryOutput::Hidden) Fail(name + " doesn't give hidden rows");
+    if (takes(EntryInput::Hidden) != (phase.kind == PhaseKind::Project))
+      Fail(name + (phase.kind == PhaseKind::Project ? " doesn't take" : " takes") + " hidden rows");
+    if (phase.kind == PhaseKind::Project)
+      Between((name + ": width that it takes").c_str(), phase.width_in, 1, kMaxWidth);
+    if (phase.kind != PhaseKind::Project && phase.width_in != 0) Fail(name + ": a width of rows that it doesn't take");
+    if (takes(EntryInput::Types) != (phase.types != 0))
+      Fail(name + ": " + Str(phase.types) + " types, and its inputs say otherwise");
+    Between((name + ": types").c_str(), phase.types, 0, kMaxWidth);
+    if (takes(EntryInput::Types) && m_.abi < LLMC_ABI_1_1) Fail(name + ": types, in code of ABI " + AbiText(m_.abi));
+    if (takes(EntryInput::Hidden) && m_.abi < LLMC_ABI_1_1)
+      Fail(name + ": hidden rows, in code of ABI " + AbiText(m_.abi));
   }
 
   // Inputs ascend, and are such as the verifier of the IR lets a function take.
@@ -214,6 +248,18 @@ class Checker {
     if (g.top_k && *g.top_k < 0) Fail("top_k " + std::to_string(*g.top_k) + " is negative");
   }
 
+  void Pooling() const {
+    const PlanPooling& p = m_.pooling;
+    Between("prompts", p.prompts.size(), 0, kMaxPrompts);
+    bool known = p.default_prompt.empty();
+    for (const PlanPooling::Prompt& prompt : p.prompts) {
+      Name("prompt", prompt.name);
+      if (prompt.text.size() > kMaxPrompt) Fail("prompt " + prompt.name + " of " + Str(prompt.text.size()) + " bytes");
+      known = known || prompt.name == p.default_prompt;
+    }
+    if (!known) Fail("there is no prompt \"" + p.default_prompt + "\", the default one");
+  }
+
   void SelfTest() const {
     const PlanSelfTest& test = m_.self_test;
     if (test.ids.size() > 8 || test.ids.size() > m_.context) Fail("self-test of " + Str(test.ids.size()) + " ids");
@@ -252,12 +298,46 @@ std::string_view PhaseKindName(PhaseKind kind) {
   switch (kind) {
     case PhaseKind::Prefill: return "prefill";
     case PhaseKind::Decode: return "decode";
+    case PhaseKind::Hidden: return "hidden";
+    case PhaseKind::Project: return "project";
     case PhaseKind::Score: break;
   }
   return "score";
 }
 
-bool GivesEveryRow(PhaseKind kind) { return kind == PhaseKind::Score; }
+bool GivesEveryRow(PhaseKind kind) { return kind != PhaseKind::Prefill && kind != PhaseKind::Decode; }
+bool GivesLogits(PhaseKind kind) { return kind != PhaseKind::Hidden && kind != PhaseKind::Project; }
+
+std::string_view PoolingText(PoolingKind kind) {
+  switch (kind) {
+    case PoolingKind::Mean: return "mean";
+    case PoolingKind::First: return "cls";
+    case PoolingKind::Last: return "last";
+    case PoolingKind::None: break;
+  }
+  return "none";
+}
+
+std::optional<PoolingKind> PoolingFromText(std::string_view text) {
+  for (const PoolingKind kind : {PoolingKind::Mean, PoolingKind::First, PoolingKind::Last}) {
+    if (text == PoolingText(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+bool IsEncoder(const Manifest& manifest) {
+  return std::none_of(manifest.phases.begin(), manifest.phases.end(),
+                      [](const PlanPhase& phase) { return GivesLogits(phase.kind); });
+}
+
+uint64_t OutputBytes(const Manifest& manifest, const PlanPhase& phase) {
+  const uint64_t rows = GivesEveryRow(phase.kind) ? phase.max_rows : 1;
+  return rows * (phase.width != 0 ? phase.width : manifest.vocab) * sizeof(float);
+}
+
+uint64_t InputBytes(const Manifest&, const PlanPhase& phase, EntryInput input) {
+  return uint64_t{phase.max_rows} * (input == EntryInput::Hidden ? phase.width_in : 1) * sizeof(float);
+}
 
 void CheckManifest(const Manifest& manifest, std::span<const uint64_t> code_sizes, uint64_t weights_size,
                    std::string_view where) {

@@ -17,23 +17,26 @@ enum class Tag : uint32_t {
   BuildId = 4,
   Options = 5,
   Passes = 6,
-  Sizes = 10,        // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
-  Kernels = 11,      // version. Since 1.2
-  Phase = 20,        // u32 kind, min rows, max rows
-  Contract = 21,     // u32 kind, output, flags (1: by row); u32 inputs ... Since 1.2
-  State = 22,        // u32 kind, blocks, unit, slots, window, 0; u64 offset, block bytes, unit bytes. Since 1.2
-  Target = 30,       // name
-  Feature = 31,      // name
-  Entry = 32,        // u64 offset, name
-  Symbol = 33,       // u64 offset, u64 size, name
-  StopIds = 40,      // i32 ...
-  BosId = 41,        // i32
-  Flags = 42,        // u32: bit 0 add_bos, bit 1 do_sample
+  Sizes = 10,     // u32 abi, vocab, context, chunk; u64 shared, private, state bytes
+  Kernels = 11,   // version. Since 1.2
+  Phase = 20,     // u32 kind, min rows, max rows
+  Contract = 21,  // u32 kind, output, flags (1: by row); u32 inputs ... Since 1.2
+  Width = 23,     // u32 numbers in a row that the phase gives, in one of `hidden` that it takes; its types. Since 1.5
+  State = 22,     // u32 kind, blocks, unit, slots, window, 0; u64 offset, block bytes, unit bytes. Since 1.2
+  Target = 30,    // name
+  Feature = 31,   // name
+  Entry = 32,     // u64 offset, name
+  Symbol = 33,    // u64 offset, u64 size, name
+  StopIds = 40,   // i32 ...
+  BosId = 41,     // i32
+  Flags = 42,     // u32: bit 0 add_bos, bit 1 do_sample
   Temperature = 43,  // f32
   TopK = 44,         // i32
   TopP = 45,         // f32
   MinP = 46,         // f32
   Rules = 47,        // RulesText. Since 1.3
+  Pooling = 48,      // u32 kind, flags (1: normalise), most tokens; name of the default prompt. Since 1.5
+  Prompt = 49,       // u32 bytes of the name; name, text. Since 1.5
   Input = 50,        // 32 bytes SHA-256, role
   SelfTest = 60,     // u64 prefill, decode, score; i32 ids ...
   Approximate = 61,  // f32 bound; n times i32 id of the vocabulary; n times f32 prefill, decode, score. Since 1.1
@@ -71,10 +74,13 @@ std::string EncodeRecords(const Manifest& m) {
   for (const PlanPhase& phase : m.phases) {
     PutRecord(out, Tag::Phase, Pack(static_cast<uint32_t>(phase.kind), phase.min_rows, phase.max_rows));
     const PlanContract& c = phase.contract;
-    if (c == PlanContract{}) continue;
-    std::string contract = Pack(static_cast<uint32_t>(c.kind), static_cast<uint32_t>(c.output), c.by_row ? 1u : 0u);
-    for (const EntryInput input : c.inputs) Put(contract, static_cast<uint32_t>(input));
-    PutRecord(out, Tag::Contract, contract);
+    if (!(c == PlanContract{})) {
+      std::string contract = Pack(static_cast<uint32_t>(c.kind), static_cast<uint32_t>(c.output), c.by_row ? 1u : 0u);
+      for (const EntryInput input : c.inputs) Put(contract, static_cast<uint32_t>(input));
+      PutRecord(out, Tag::Contract, contract);
+    }
+    if (phase.width != 0 || phase.width_in != 0 || phase.types != 0)
+      PutRecord(out, Tag::Width, Pack(phase.width, phase.width_in, phase.types));
   }
   for (const PlanState& s : m.states) {
     PutRecord(out, Tag::State,
@@ -99,6 +105,12 @@ std::string EncodeRecords(const Manifest& m) {
   PutOptional(out, Tag::TopP, g.top_p);
   PutOptional(out, Tag::MinP, g.min_p);
   if (const std::string rules = RulesText(g.rules); !rules.empty()) PutRecord(out, Tag::Rules, rules);
+  if (const PlanPooling& p = m.pooling; p != PlanPooling{}) {
+    PutRecord(out, Tag::Pooling,
+              Pack(static_cast<uint32_t>(p.kind), p.normalize ? 1u : 0u, p.max_tokens) + p.default_prompt);
+    for (const PlanPooling::Prompt& prompt : p.prompts)
+      PutRecord(out, Tag::Prompt, Pack(static_cast<uint32_t>(prompt.name.size())) + prompt.name + prompt.text);
+  }
   for (const PlanInput& input : m.inputs) {
     PutRecord(out, Tag::Input,
               std::string(reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()) + input.role);
@@ -169,8 +181,7 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
     case Tag::Phase: {
       PlanPhase& phase = m.phases.emplace_back();
       const uint32_t kind = record.Take<uint32_t>();
-      if (kind > static_cast<uint32_t>(PhaseKind::Score))
-        record.Fail("phase kind " + std::to_string(kind) + " isn't known");
+      if (kind >= std::size(kPhaseKinds)) record.Fail("phase kind " + std::to_string(kind) + " isn't known");
       phase.kind = static_cast<PhaseKind>(kind);
       phase.min_rows = record.Take<uint32_t>();
       phase.max_rows = record.Take<uint32_t>();
@@ -187,6 +198,12 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
       while (!record.done()) c.inputs.push_back(TakeRow(record, "input", kEntryInputs));
       return;
     }
+    case Tag::Width:
+      if (m.phases.empty()) record.Fail("stands before any phase");
+      m.phases.back().width = record.Take<uint32_t>();
+      m.phases.back().width_in = record.Take<uint32_t>();
+      m.phases.back().types = record.Take<uint32_t>();
+      return;
     case Tag::State: {
       PlanState& s = m.states.emplace_back();
       s.kind = TakeRow(record, "kind of state", kStateKinds);
@@ -220,6 +237,23 @@ void DecodeRecord(Manifest& m, Tag tag, ByteReader& record) {
     case Tag::TopP: g.top_p = record.Take<float>(); return;
     case Tag::MinP: g.min_p = record.Take<float>(); return;
     case Tag::Rules: g.rules = ParseRules(text(), record.where()); return;
+    case Tag::Pooling: {
+      const uint32_t kind = record.Take<uint32_t>();
+      if (kind > static_cast<uint32_t>(PoolingKind::Last))
+        record.Fail("pooling " + std::to_string(kind) + " isn't known");
+      m.pooling.kind = static_cast<PoolingKind>(kind);
+      const uint32_t flags = record.Take<uint32_t>();
+      m.pooling.normalize = (flags & 1) != 0;
+      m.pooling.max_tokens = record.Take<uint32_t>();
+      m.pooling.default_prompt = text();
+      return;
+    }
+    case Tag::Prompt: {
+      const uint32_t bytes = record.Take<uint32_t>();
+      std::string name(record.TakeBytes(bytes));
+      m.pooling.prompts.push_back({std::move(name), text()});
+      return;
+    }
     case Tag::Input: {
       PlanInput& input = m.inputs.emplace_back();
       std::memcpy(input.sha256.data(), record.TakeBytes(input.sha256.size()).data(), input.sha256.size());
@@ -254,6 +288,9 @@ uint16_t PlanMinorOf(const Manifest& manifest, bool chat) {
 }
 
 uint16_t PlanMinorOf(const Manifest& manifest) {
+  const bool hidden = std::any_of(manifest.phases.begin(), manifest.phases.end(),
+                                  [](const PlanPhase& phase) { return !GivesLogits(phase.kind); });
+  if (hidden || manifest.pooling != PlanPooling{}) return 5;
   if (manifest.generation.rules != PlanRules{}) return 3;
   const bool plain = std::all_of(manifest.phases.begin(), manifest.phases.end(),
                                  [](const PlanPhase& phase) { return phase.contract == PlanContract{}; });

@@ -54,8 +54,9 @@ class StepChecker {
       case PlanSpace::Shared: return m_.shared_bytes;
       case PlanSpace::Private: return m_.private_bytes;
       case PlanSpace::States: return m_.state_bytes;
-      case PlanSpace::Logits:
-        return uint64_t{m_.vocab} * sizeof(float) * (GivesEveryRow(phase_.kind) ? phase_.max_rows : 1);
+      case PlanSpace::Logits: return OutputBytes(m_, phase_);
+      case PlanSpace::Hidden: return InputBytes(m_, phase_, EntryInput::Hidden);
+      case PlanSpace::Types:
       case PlanSpace::Tokens: break;
     }
     return 0;

@@ -66,13 +66,13 @@ void PutPlace(std::string& out, const PlanPlace& place) {
 // Spaces as bits.
 constexpr uint32_t Bit(PlanSpace space) { return 1u << static_cast<uint32_t>(space); }
 constexpr uint32_t kReadable = Bit(PlanSpace::Weights) | Bit(PlanSpace::Shared) | Bit(PlanSpace::Private) |
-                               Bit(PlanSpace::States) | Bit(PlanSpace::Logits);
+                               Bit(PlanSpace::States) | Bit(PlanSpace::Logits) | Bit(PlanSpace::Hidden);
 constexpr uint32_t kWritable = Bit(PlanSpace::Shared) | Bit(PlanSpace::Private) | Bit(PlanSpace::Logits);
 
 PlanPlace TakePlace(ByteReader& in, const std::string& what, uint32_t spaces, uint64_t unit) {
   PlanPlace place;
   const uint32_t space = in.Take<uint32_t>();
-  if (space > static_cast<uint32_t>(PlanSpace::Tokens)) in.Fail(what + " is in space " + Str(space) + ", not in 0..5");
+  if (space > kLastPlanSpace) in.Fail(what + " is in space " + Str(space) + ", not in 0.." + Str(kLastPlanSpace));
   place.space = static_cast<PlanSpace>(space);
   place.offset = in.Take<uint64_t>();
   if ((spaces & Bit(place.space)) == 0) in.Fail(what + " can't be in " + std::string(PlanSpaceName(place.space)));
@@ -131,6 +131,8 @@ std::string_view PlanSpaceName(PlanSpace space) {
     case PlanSpace::Private: return "private";
     case PlanSpace::States: return "states";
     case PlanSpace::Logits: return "logits";
+    case PlanSpace::Types: return "types";
+    case PlanSpace::Hidden: return "hidden";
     case PlanSpace::Tokens: break;
   }
   return "tokens";

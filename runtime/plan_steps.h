@@ -12,7 +12,18 @@
 namespace llmc {
 
 // Where an operand lives; the numbers are those of backends/kernels/kernel.h, enum Space.
-enum class PlanSpace : uint32_t { Weights = 0, Shared = 1, Private = 2, States = 3, Logits = 4, Tokens = 5 };
+// Logits is what the phase gives, logits or hidden rows.
+enum class PlanSpace : uint32_t {
+  Weights = 0,
+  Shared = 1,
+  Private = 2,
+  States = 3,
+  Logits = 4,
+  Tokens = 5,
+  Types = 6,   // Since 1.5, as Hidden
+  Hidden = 7,  // rows that the phase takes
+};
+inline constexpr uint32_t kLastPlanSpace = static_cast<uint32_t>(PlanSpace::Hidden);
 std::string_view PlanSpaceName(PlanSpace space);  // "weights", "shared", ...
 struct PlanPlace {
   PlanSpace space = PlanSpace::Shared;

@@ -38,6 +38,8 @@ void DumpManifest(std::ostringstream& out, const Manifest& m, bool chat) {
       for (const EntryInput input : c.inputs) out << ' ' << EntryInputText(input);
       out << '\n';
     }
+    if (phase.width != 0 || phase.width_in != 0 || phase.types != 0)
+      out << "  width " << phase.width << ' ' << phase.width_in << ' ' << phase.types << '\n';
     for (const PlanStep& step : phase.steps) out << "  step " << StepText(step) << '\n';
   }
   for (const PlanState& s : m.states) {
@@ -62,6 +64,12 @@ void DumpManifest(std::ostringstream& out, const Manifest& m, bool chat) {
   if (g.top_p) out << "top_p " << FloatText(*g.top_p) << '\n';
   if (g.min_p) out << "min_p " << FloatText(*g.min_p) << '\n';
   if (g.rules != PlanRules{}) out << "rules " << Quote(RulesText(g.rules)) << '\n';
+  if (const PlanPooling& p = m.pooling; p != PlanPooling{}) {
+    out << "pooling " << PoolingText(p.kind) << (p.normalize ? " normalize" : "") << ' ' << p.max_tokens << ' '
+        << Quote(p.default_prompt) << '\n';
+    for (const PlanPooling::Prompt& prompt : p.prompts)
+      out << "prompt " << Quote(prompt.name) << ' ' << Quote(prompt.text) << '\n';
+  }
   for (const PlanInput& input : m.inputs) {
     out << "input " << Quote(input.role) << ' '
         << Hex({reinterpret_cast<const char*>(input.sha256.data()), input.sha256.size()}) << '\n';
@@ -174,6 +182,11 @@ class Assembler {
       m.kernels = in_.String();
     } else if (word == "phase") {
       Phase();
+    } else if (word == "width") {
+      if (manifest.phases.empty()) in_.Fail("stands before any phase");
+      manifest.phases.back().width = in_.Number<uint32_t>();
+      manifest.phases.back().width_in = in_.Number<uint32_t>();
+      manifest.phases.back().types = in_.Number<uint32_t>();
     } else if (word == "contract") {
       Contract();
     } else if (word == "state") {
@@ -209,6 +222,17 @@ class Assembler {
       g.top_p = in_.Float32();
     } else if (word == "min_p") {
       g.min_p = in_.Float32();
+    } else if (word == "pooling") {
+      const std::string kind = in_.Word();
+      const std::optional<PoolingKind> known = PoolingFromText(kind);
+      if (!known && kind != PoolingText(PoolingKind::None)) in_.Fail("pooling \"" + kind + "\" isn't known");
+      m.pooling.kind = known.value_or(PoolingKind::None);
+      m.pooling.normalize = in_.Take("normalize");
+      m.pooling.max_tokens = in_.Number<uint32_t>();
+      m.pooling.default_prompt = in_.String();
+    } else if (word == "prompt") {
+      std::string name = in_.String();
+      m.pooling.prompts.push_back({std::move(name), in_.String()});
     } else if (word == "input") {
       std::string role = in_.String();
       m.inputs.push_back({std::move(role), in_.Digest()});
@@ -237,7 +261,7 @@ class Assembler {
     const std::string name = in_.Word();
     PlanPhase& phase = manifest.phases.emplace_back();
     bool found = false;
-    for (const PhaseKind kind : {PhaseKind::Prefill, PhaseKind::Decode, PhaseKind::Score}) {
+    for (const PhaseKind kind : kPhaseKinds) {
       if (name == PhaseKindName(kind)) {
         phase.kind = kind;
         found = true;

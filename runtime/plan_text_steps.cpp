@@ -15,7 +15,7 @@ std::string PlaceText(const PlanPlace& place) {
 PlanPlace ReadPlace(PlanTextReader& in) {
   const std::string word = in.Word();
   const size_t plus = std::min(word.find('+'), word.size());
-  for (uint32_t space = 0; space <= static_cast<uint32_t>(PlanSpace::Tokens); ++space) {
+  for (uint32_t space = 0; space <= kLastPlanSpace; ++space) {
     PlanPlace place{static_cast<PlanSpace>(space), 0};
     if (plus == word.size() || word.substr(0, plus) != PlanSpaceName(place.space)) continue;
     const auto [end, error] = std::from_chars(word.data() + plus + 1, word.data() + word.size(), place.offset);

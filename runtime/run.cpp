@@ -18,7 +18,10 @@ void TakeStandardInput(RunOptions& options) {
   struct stat info{};
   if (fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode))) {
     std::string text = ReadPromptFile("-");
-    if (!text.empty()) options.prompt = std::move(text);
+    if (!text.empty()) {
+      options.prompt = std::move(text);
+      options.file = "-";
+    }
   }
   if (LacksPrompt(options)) throw RunUsageError("no prompt: give -p TEXT, -f FILE or --tokens IDS");
   options.prompt = WithoutLineEnd(std::move(*options.prompt));
@@ -45,6 +48,10 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
     RunPerplexity(run);
   } else if (options.top_logits > 0) {
     RunTopLogits(run);
+  } else if (options.hidden) {
+    RunHidden(run);
+  } else if (options.embed) {
+    RunEmbed(run);
   } else if (options.logits) {
     RunLogits(run);
   } else if (options.chat && !options.prompt) {

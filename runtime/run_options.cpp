@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "runtime/plan.h"
 #include "runtime/plan_error.h"
 #include "runtime/plan_io.h"
 
@@ -21,7 +22,8 @@ struct Option {
   const char* value;  // what its value is called; null: it takes none
   const char* help;
   void (*set)(RunOptions& options, const std::string& value);
-  bool repeats = false;  // each time adds a value
+  bool repeats = false;        // each time adds a value
+  const char* ends = nullptr;  // the value may be left out, and one that is an argument of its own ends so
 };
 
 [[noreturn]] void WrongValue(const std::string& value, const char* what) {
@@ -205,6 +207,27 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string& v) { o.logits = File(v); }},
     {"--all-positions", nullptr, "with --logits: those of every position",
      [](RunOptions& o, const std::string&) { o.all_positions = true; }},
+    {"--hidden", "OUT.npy",
+     "write the prompt's hidden rows behind the final norm, f32[tokens, width], and generate nothing",
+     [](RunOptions& o, const std::string& v) { o.hidden = File(v); }},
+    {"--embed", "[OUT.npy]",
+     "print the embedding of the prompt, or of each line of -f or standard input: a JSON array a line; or write them "
+     "all, "
+     "f32[texts, width]",
+     [](RunOptions& o, const std::string& v) {
+       o.embed = true;
+       if (!v.empty()) o.embed_file = v;
+     },
+     false, ".npy"},
+    {"--pair", "TEXT", "with --hidden or --embed: a second text, of the other token type",
+     [](RunOptions& o, const std::string& v) { o.pair = v; }},
+    {"--pooling", "KIND", "with --embed: mean, cls (the first row) or last, in place of what the model's files say",
+     [](RunOptions& o, const std::string& v) {
+       if (!PoolingFromText(v)) WrongValue(v, "mean, cls or last");
+       o.pooling = v;
+     }},
+    {"--prompt-name", "NAME", "with --embed: put this prompt of the model in front of each text",
+     [](RunOptions& o, const std::string& v) { o.prompt_name = v; }},
     {"--perplexity", "FILE", "perplexity of a text, in windows of min(512, context) tokens whose first isn't scored",
      [](RunOptions& o, const std::string& v) { o.perplexity = File(v); }},
     {"--selftest", nullptr, "run the plan's self-test", [](RunOptions& o, const std::string&) { o.self_test = true; }},
@@ -225,24 +248,33 @@ const Option* Find(std::string_view argument) {
 
 void CheckTogether(const RunOptions& o) {
   if (o.help || o.version) return;
-  const int modes =
-      o.logits.has_value() + o.perplexity.has_value() + o.self_test + o.bench + (o.top_logits > 0 ? 1 : 0);
-  if (modes > 1) throw RunUsageError("--logits, --top-logits, --perplexity, --selftest and --bench exclude each other");
+  const int modes = o.logits.has_value() + o.hidden.has_value() + o.embed + o.perplexity.has_value() + o.self_test +
+                    o.bench + (o.top_logits > 0 ? 1 : 0);
+  if (modes > 1)
+    throw RunUsageError(
+        "--logits, --hidden, --embed, --top-logits, --perplexity, --selftest and --bench exclude each other");
   if (o.speculate != "off" && (modes > 0 || o.render))
     throw RunUsageError(
-        "--speculate is for generating: it excludes --logits, --top-logits, --perplexity, --selftest, "
+        "--speculate is for generating: it excludes --logits, --hidden, --embed, --top-logits, --perplexity, "
+        "--selftest, "
         "--bench and --render");
   if (!o.stop.empty() && o.print_tokens) throw RunUsageError("--stop ends a text: it doesn't go with --print-tokens");
   if ((o.prompt ? 1 : 0) + (o.file ? 1 : 0) + (o.tokens ? 1 : 0) > 1)
     throw RunUsageError("-p, -f and --tokens exclude each other");
   if (o.all_positions && !o.logits) throw RunUsageError("--all-positions needs --logits");
-  if (o.logits && (o.count || o.print_tokens))
-    throw RunUsageError("--logits generates nothing: it takes neither -n nor --print-tokens");
+  if ((o.logits || o.hidden || o.embed) && (o.count || o.print_tokens))
+    throw RunUsageError(std::string(o.logits   ? "--logits"
+                                    : o.hidden ? "--hidden"
+                                               : "--embed") +
+                        " generates nothing: it takes neither -n nor --print-tokens");
+  if (o.pair && !((o.hidden || o.embed) && o.prompt)) throw RunUsageError("--pair needs -p and --hidden or --embed");
+  if ((o.pooling || o.prompt_name) && !o.embed) throw RunUsageError("--pooling and --prompt-name need --embed");
+  if (o.prompt_name && (o.tokens || o.pair)) throw RunUsageError("--prompt-name goes with a text alone");
   if (o.messages && (o.prompt || o.file || o.tokens || o.chat))
     throw RunUsageError("--messages excludes -p, -f, --tokens and --chat");
   if (o.chat && (o.tokens || modes > 0)) throw RunUsageError("--chat goes with -p or -f alone");
   if (o.messages && modes > 0)
-    throw RunUsageError("--messages excludes --logits, --perplexity, --selftest and --bench");
+    throw RunUsageError("--messages excludes --logits, --hidden, --embed, --perplexity, --selftest and --bench");
   if (o.render && !o.messages && !(o.chat && (o.prompt || o.file)))
     throw RunUsageError("--render needs --messages or --chat -p");
   if (o.render && (o.print_tokens || o.json)) throw RunUsageError("--render prints text alone");
@@ -256,7 +288,7 @@ void CheckTogether(const RunOptions& o) {
     throw RunUsageError("--grammar and --json-schema go with answers, and not with --ignore-eos");
   const bool prompt = o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
-  if (o.json && (o.logits || o.self_test || o.top_logits > 0))
+  if (o.json && (o.logits || o.hidden || o.embed || o.self_test || o.top_logits > 0))
     throw RunUsageError("--json goes with a prompt, --perplexity or --bench");
   if (o.bench && (o.tokens || o.file))
     throw RunUsageError("--bench makes its own tokens: it takes -p N, neither --tokens nor -f");
@@ -290,6 +322,8 @@ RunOptions ParseRunOptions(std::span<const std::string> arguments) {
       if (equals != std::string::npos) throw RunUsageError(std::string(option->name) + " takes no value");
     } else if (equals != std::string::npos) {
       value = argument.substr(equals + 1);
+    } else if (option->ends != nullptr) {
+      if (i + 1 < arguments.size() && arguments[i + 1].ends_with(option->ends)) value = arguments[++i];
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
     } else {
@@ -307,9 +341,10 @@ RunOptions ParseRunOptions(std::span<const std::string> arguments) {
 
 bool IsRunOption(std::string_view argument) { return Find(argument) != nullptr; }
 
-bool RunOptionTakesValue(std::string_view argument) {
+bool RunOptionTakesValue(std::string_view argument, std::string_view next) {
   const Option* option = Find(argument);
-  return option != nullptr && option->value != nullptr && argument.find('=') == std::string_view::npos;
+  return option != nullptr && option->value != nullptr && argument.find('=') == std::string_view::npos &&
+         (option->ends == nullptr || next.ends_with(option->ends));
 }
 
 std::string RunOptionsHelp() {

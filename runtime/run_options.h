@@ -45,9 +45,13 @@ struct RunOptions {
   std::optional<std::string> grammar, json_schema;  // files
   std::optional<int32_t> top_k;
   std::optional<uint64_t> seed;
-  std::optional<std::string> logits, perplexity;  // files
-  std::optional<std::string> messages;            // --messages: a file with a conversation
-  std::string speculate = "off";                  // --speculate: off, ngram, mtp or a plan's file
+  std::optional<std::string> logits, perplexity, hidden;  // files
+  bool embed = false;
+  std::optional<std::string> embed_file;  // --embed OUT.npy
+  std::optional<std::string> pair;        // --pair: the second text
+  std::optional<std::string> pooling, prompt_name;
+  std::optional<std::string> messages;  // --messages: a file with a conversation
+  std::string speculate = "off";        // --speculate: off, ngram, mtp or a plan's file
   bool all_positions = false, print_tokens = false, ignore_eos = false, self_test = false, bench = false, json = false,
        version = false, help = false, chat = false, render = false, parse_special = false;
 };
@@ -62,7 +66,8 @@ RunOptions ParseRunOptions(std::span<const std::string> arguments);
 // For a command line that mixes these options with others: `--temp` and `--temp=1` are options, and `--temp` takes the
 // next argument too.
 bool IsRunOption(std::string_view argument);
-bool RunOptionTakesValue(std::string_view argument);
+// next: the argument behind it; some take it only if it looks like their value.
+bool RunOptionTakesValue(std::string_view argument, std::string_view next);
 
 // One line an option.
 std::string RunOptionsHelp();

@@ -43,6 +43,7 @@ PlanRequest RequestOf(const CompileFlags& flags, const ScheduledModel& scheduled
   request.chat_template = model.chat_template;
   request.chat = model.chat;
   request.generation = model.generation;
+  request.pooling = model.pooling;
   for (const InputHash& input : model.inputs) request.inputs.push_back({input.role, input.path});
   const bool show = isatty(STDERR_FILENO) != 0;
   if (show || flags.time_passes) {

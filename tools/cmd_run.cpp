@@ -14,6 +14,7 @@ Executable Compile(const CompileFlags& given, const RunOptions& run) {
   // What is compiled here runs here.
   CompileFlags flags = given;
   if (!flags.target_given) flags.target_cpu = "native";
+  flags.model.hidden = run.hidden.has_value() || run.embed;
   ScheduledModel scheduled = ScheduleModel(flags);
   if (scheduled.stopped) throw UsageError("run does not go with --stop-after");
   return CompileInMemory(std::move(scheduled), flags, run.threads);

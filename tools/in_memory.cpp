@@ -41,8 +41,12 @@ Executable CompileInMemory(ScheduledModel scheduled, const CompileFlags& flags, 
         memory->scheduled.model.module, *memory->scheduled.model.weights,
         std::max(1, static_cast<int>(threads == 0 ? static_cast<uint32_t>(request.jobs) : threads)));
     executable.interpret = [interpreter = memory->interpreter.get()](const ForwardCall& call) {
-      const std::vector<float> logits =
-          interpreter->Run(PhaseKindName(call.phase->kind), call.tokens, call.pos, call.total);
+      const auto pos = static_cast<int32_t>(call.pos);
+      const std::vector<float> logits = interpreter->Run(PhaseKindName(call.phase->kind), {.tokens = call.tokens,
+                                                                                           .positions = {&pos, 1},
+                                                                                           .total = call.total,
+                                                                                           .hidden = call.hidden,
+                                                                                           .types = call.types});
       std::memcpy(call.logits, logits.data(), logits.size() * sizeof(float));
     };
   } else {

@@ -133,8 +133,7 @@ std::vector<std::string> TakeRunOptions(std::vector<std::string>& arguments) {
       continue;
     }
     taken.push_back(argument);
-    if (RunOptionTakesValue(argument) && argument.find('=') == std::string::npos && i + 1 < arguments.size())
-      taken.push_back(arguments[++i]);
+    if (i + 1 < arguments.size() && RunOptionTakesValue(argument, arguments[i + 1])) taken.push_back(arguments[++i]);
   }
   arguments = std::move(rest);
   return taken;
@@ -153,6 +152,9 @@ int Dispatch(int argc, char** argv) {
   CompileFlags compile;
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model to a plan");
   AddCompileOptions(*compile_app, compile);
+  compile_app->add_flag("--hidden", compile.model.hidden,
+                        "a decoder's plan gives hidden rows and embeddings too (llmc-run --hidden, --embed): more "
+                        "code, no more weights");
   compile_app->add_flag("--standalone", compile.standalone,
                         "a program that holds the plan and its loader, and needs no library");
   compile_app

@@ -80,6 +80,7 @@ void TakeOptions(const Module& from, CompileFlags& flags) {
   take_text("kv_type", flags.kv_type_given, model.kv_type);
   take_text("activations", flags.activations_given, model.activations);
   take_text("quantize", flags.quantize_given, model.quantize);
+  take("hidden", model.hidden, model.hidden, [](bool) { return true; });
   int64_t seed = -1;
   take("random", !model.weights.empty() || model.no_weights, seed, [](int64_t value) { return value >= 0; });
   if (seed >= 0) model.weights = fmt::format("random:{}", seed);
@@ -95,7 +96,8 @@ void CheckFrom(const Module& module, const Module& imported, const CompileFlags&
   } options[] = {
       {"context", "--context", given.context_given},    {"chunk", "--chunk", given.chunk_given},
       {"kv_type", "--kv-type", given.kv_type_given},    {"activations", "--activations", given.activations_given},
-      {"quantize", "--quantize", given.quantize_given}, {"random", "--weights", !given.model.weights.empty()}};
+      {"quantize", "--quantize", given.quantize_given}, {"random", "--weights", !given.model.weights.empty()},
+      {"hidden", "--hidden", given.model.hidden}};
   for (const auto& [option, flag, on_command_line] : options) {
     if (flags.model.no_weights && std::string_view(option) == "random") continue;
     const AttrValue *has = module.options.Find(option), *wanted = imported.options.Find(option);

@@ -196,9 +196,9 @@ CHOICE void EmbedFloats(const uint8_t* table, int64_t token, int64_t dim, int64_
 }
 
 KERNEL void embed(KERNEL_CALL, int64_t dim, int64_t type, int64_t layout, int64_t is_position_embed, int64_t offset,
-                  int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
+                  int64_t tokens_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const uint8_t* table = At(c, thread, kWeights, rec[0]);
-  const int32_t* tokens = reinterpret_cast<const int32_t*>(At(c, thread, kTokens, rec[1]));
+  const int32_t* tokens = reinterpret_cast<const int32_t*>(At(c, thread, tokens_space, rec[1]));
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[2]));
   const Box box = ShareBox(rows, dim, over, grain, thread, threads);
 #pragma clang loop unroll(disable)

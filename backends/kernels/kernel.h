@@ -29,7 +29,10 @@
 namespace KERNELS_NAMESPACE {
 
 // Where an operand lives; a constant of the call. The record's word holds the offset in bytes from that base.
-enum Space : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5 };
+enum Space : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5, kTypes = 6, kHidden = 7 };
+constexpr int64_t kLastSpace = kHidden;
+// Numbers of inputs (ir/entries.def) that are found by them.
+constexpr int64_t kHiddenInput = 4, kTypesInput = 5;
 
 // What the threads divide; the values are those of llmc::Over (ir/module.h).
 enum Over : int64_t { kAll = 0, kOne = 1, kTiles = 2, kHeads = 3, kKeys = 4, kRows = 5, kQueries = 6 };
@@ -64,6 +67,8 @@ INLINE uint8_t* At(const LlmcContext* c, uint32_t thread, int64_t space, uint64_
     case kPrivate: return c->scratch + thread * c->scratch_stride + offset;
     case kStates: return c->states + offset;
     case kLogits: return reinterpret_cast<uint8_t*>(c->logits) + offset;
+    case kTypes: return static_cast<uint8_t*>(const_cast<void*>(c->inputs[kTypesInput])) + offset;
+    case kHidden: return static_cast<uint8_t*>(const_cast<void*>(c->inputs[kHiddenInput])) + offset;
     default: return reinterpret_cast<uint8_t*>(const_cast<int32_t*>(c->tokens)) + offset;
   }
 }

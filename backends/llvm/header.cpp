@@ -34,9 +34,10 @@ std::string CodeHeader(const Manifest& manifest) {
     for (const PlanStep& step : phase.steps) {
       if (step.kind != static_cast<uint32_t>(PlanStepKind::Code)) continue;
       text += fmt::format(
-          "// {}..{} rows; logits of {}.\n"
+          "// {}..{} rows; {} of {}.\n"
           "uint32_t llmc_{}(const LlmcContext* context, uint32_t thread, uint32_t threads);\n",
-          phase.min_rows, phase.max_rows, GivesEveryRow(phase.kind) ? "every row" : "the last row", step.payload);
+          phase.min_rows, phase.max_rows, phase.width == 0 ? "logits" : fmt::format("rows of {} numbers", phase.width),
+          GivesEveryRow(phase.kind) ? "every row" : "the last row", step.payload);
     }
   }
   return text + "#ifdef __cplusplus\n}\n#endif\n";

@@ -1,4 +1,4 @@
-// Causal attention over a cache of keys and values, with grouped heads.
+// Attention over a cache of keys and values, with grouped heads; causal, or of a whole sequence in one call.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -23,6 +23,10 @@ enum class Gains : uint8_t { Shared, Own };
 constexpr std::array<std::string_view, 2> kGains = {"shared", "own"};
 std::span<const std::string_view> TextsOf(Gains) { return kGains; }
 
+enum class Sees : uint8_t { Causal, All };
+constexpr std::array<std::string_view, 2> kSees = {"causal", "all"};
+std::span<const std::string_view> TextsOf(Sees) { return kSees; }
+
 class Attention : public Mixer {
  public:
   std::string_view kind() const override { return "attention"; }
@@ -38,6 +42,7 @@ class Attention : public Mixer {
             {"scale", scale_},
             {"cap", cap_},
             {"clip", clip_},
+            {"mask", mask_},
             {"window", window_},
             {"sinks", sinks_},
             {"sub_norm", sub_norm_}};
@@ -105,6 +110,7 @@ class Attention : public Mixer {
     Attrs attrs;
     SetScale(attrs);
     if (window_ != 0) attrs.Set("window", window_);
+    if (mask_ == Sees::All) attrs.Set("all", true);
     std::vector<Operand> operands = {q, keys, values, g.pos()};
     if (sinks_) operands.push_back(g.Weight(layer, "sinks"));
     Operand out = g.One(OpKind::Attention, std::move(operands), attrs, Name(layer, "att"));
@@ -112,6 +118,8 @@ class Attention : public Mixer {
     if (sub_norm_) out = g.Norm(layer, out, "attn_sub_norm", block.norm, Name(layer, "att_sub_normed"));
     return g.Linear(layer, out, "wo", "bo", "att_out");
   }
+
+  bool NeedsWholeSequence() const override { return mask_ == Sees::All; }
 
  private:
   // The gain and bias of q's or k's norm: of one head, shared by all, or of each head's own.
@@ -169,7 +177,8 @@ class Attention : public Mixer {
   double scale_ = kDerived;         // on scores; derived: 1 / sqrt(d_head)
   double cap_ = 0;                  // scores are c tanh(scores / c); 0: none
   double clip_ = 0;                 // q, k and v are cut to -clip .. clip; 0: none
-  int64_t window_ = 0;              // a query sees that many keys, itself included; 0: all
+  Sees mask_ = Sees::Causal;        // a query sees keys up to its own, or those behind it too
+  int64_t window_ = 0;              // a query sees that many keys, itself included, on each side; 0: all
   bool sinks_ = false;              // a score a head that takes part in the softmax and has no value
   bool sub_norm_ = false;           // a norm in front of the last product
 };

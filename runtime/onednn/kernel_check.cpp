@@ -19,7 +19,9 @@ static_assert(static_cast<int64_t>(PlanSpace::Weights) == kernels::kWeights &&
               static_cast<int64_t>(PlanSpace::Private) == kernels::kPrivate &&
               static_cast<int64_t>(PlanSpace::States) == kernels::kStates &&
               static_cast<int64_t>(PlanSpace::Logits) == kernels::kLogits &&
-              static_cast<int64_t>(PlanSpace::Tokens) == kernels::kTokens);
+              static_cast<int64_t>(PlanSpace::Tokens) == kernels::kTokens &&
+              static_cast<int64_t>(PlanSpace::Types) == kernels::kTypes &&
+              static_cast<int64_t>(PlanSpace::Hidden) == kernels::kHidden && kLastPlanSpace == kernels::kLastSpace);
 
 using Values = std::map<std::string_view, int64_t>;
 
@@ -113,7 +115,7 @@ class Checker {
 
   void CheckRange(std::string_view name, int64_t value) const {
     if (EndsWith(name, "_space")) {
-      Between(name, value, kernels::kWeights, kernels::kTokens);
+      Between(name, value, kernels::kWeights, kernels::kLastSpace);
       const bool written = name.substr(0, 3) == "out" || name.substr(0, 3) == "sum";
       const bool writable = value == kernels::kShared || value == kernels::kPrivate || value == kernels::kLogits;
       if (written && !writable) Fail(std::string(name) + " " + std::to_string(value) + " can't be written");

@@ -112,7 +112,7 @@ std::vector<int64_t> ValuesOf(const KernelEntry& entry, const std::string& const
   std::vector<int64_t> values;
   if (constant == "over") {
     for (const std::string& name : Words(entry.divisions)) values.push_back(kOvers.at(name));
-  } else if (constant == "ids_space" && TakesIds(entry)) {
+  } else if (constant == "tokens_space" || (constant == "ids_space" && TakesIds(entry))) {
     values = {kTokens};
   } else if (EndsWith(constant, "_space")) {
     values = {kShared};

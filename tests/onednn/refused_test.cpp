@@ -18,8 +18,8 @@ KernelStep Linear() {
           {0, 0, 0, 0, 0, 0, 0}};
 }
 KernelStep Embed() {
-  return {"embed", false, {64, kF32, 0, 0, 0, 1, 5, 1, 0}, {0, 0, 0}};
-}  // dim table_type table_layout is_position_embed offset out_space over grain by_row
+  return {"embed", false, {64, kF32, 0, 0, 0, 5, 1, 5, 1, 0}, {0, 0, 0}};
+}  // dim table_type table_layout is_position_embed offset tokens_space out_space over grain by_row
 KernelStep Attention() {
   // q_heads kv_heads dim slots window all cap has_sinks scale k_type k_layout v_layout out_type q_space out_space over
   // grain by_row
@@ -80,8 +80,8 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(5, 3), "step 0: kernel linear_a8: k 64 isn't k_split 3 whole parts");
   EXPECT_EQ(linear(6, 1), "step 0: kernel linear_a8: interleaved, of 32, 0 and 0 columns");
   EXPECT_EQ(linear(6, 2), "step 0: kernel linear_a8: interleave 2 isn't in 0..1");
-  EXPECT_EQ(linear(17, 6), "step 0: kernel linear_a8: x_space 6 isn't in 0..5");
-  EXPECT_EQ(linear(19, -1), "step 0: kernel linear_a8: out0_space -1 isn't in 0..5");
+  EXPECT_EQ(linear(17, 8), "step 0: kernel linear_a8: x_space 8 isn't in 0..7");
+  EXPECT_EQ(linear(19, -1), "step 0: kernel linear_a8: out0_space -1 isn't in 0..7");
   EXPECT_EQ(linear(19, kernels::kWeights), "step 0: kernel linear_a8: out0_space 0 can't be written");
   EXPECT_EQ(linear(21, kernels::kTokens), "step 0: kernel linear_a8: out2_space 5 can't be written");
   EXPECT_EQ(linear(22, 7), "step 0: kernel linear_a8: over 7 isn't in 0..6");

@@ -74,6 +74,75 @@ TEST(Contracts, ADecodersPlanWithoutThemIsOfFormat0) {
   EXPECT_EQ(PlanFile(folder / "a.plan").manifest().phases[1].contract, PlanContract{});
 }
 
+constexpr char kEncoder[] = R"(plan 1.5
+model "m"
+backend "reference"
+numerics "exact"
+build ""
+options ""
+passes ""
+abi 65537
+vocab 16
+context 64
+chunk 64
+shared 0
+private 0
+states 0
+phase hidden 1 64
+  contract whole hidden tokens pos types
+  width 24 0 2
+phase project 1 1
+  contract whole hidden hidden
+  width 12 24 0
+stop_ids none
+pooling mean normalize 32 "query"
+prompt "query" "query: "
+prompt "passage" ""
+self_test none 0000000000000000 0000000000000000 0000000000000000
+)";
+
+TEST(Contracts, OfAnEncoder) {
+  const TempFolder folder;
+  Assemble(kEncoder, folder / "a.plan");
+  const PlanFile plan(folder / "a.plan");
+  const Manifest& m = plan.manifest();
+  EXPECT_TRUE(IsEncoder(m));
+  EXPECT_EQ(OutputBytes(m, m.phases[0]), 64u * 24 * 4);
+  EXPECT_EQ(InputBytes(m, m.phases[1], EntryInput::Hidden), 24u * 4);
+  EXPECT_EQ(m.pooling.kind, PoolingKind::Mean);
+  EXPECT_TRUE(m.pooling.normalize);
+  EXPECT_EQ(m.pooling.prompts.size(), 2u);
+  EXPECT_EQ(DumpPlan(plan), kEncoder);
+}
+
+TEST(Contracts, RulesOfAnEncoderAreNamed) {
+  const struct {
+    const char *from, *to, *says;
+  } cases[] = {
+      {"width 24 0 2", "width 0 0 2", "hidden: width 0 isn't in 1.."},
+      {"width 24 0 2", "width 24 3 2", "hidden: a width of rows that it doesn't take"},
+      {"width 12 24 0", "width 12 0 0", "project: width that it takes 0 isn't in 1.."},
+      {"contract whole hidden hidden", "contract whole hidden tokens", "project doesn't take hidden rows"},
+      {"contract whole hidden tokens pos types", "contract whole logits tokens pos types",
+       "hidden doesn't give hidden rows"},
+      {"contract whole hidden tokens pos types", "contract whole hidden pos hidden", "hidden takes hidden rows"},
+      {"width 24 0 2", "width 24 0 0", "hidden: 0 types, and its inputs say otherwise"},
+      {"phase hidden 1 64", "phase hidden 2 64", "no phase gives hidden rows of 1 rows"},
+      {"phase hidden 1 64", "phase hidden 1 65", "most rows 65 isn't in 1..64"},
+      {"phase hidden 1 64", "phase score 1 64", "score: a width of logits"},
+      {"abi 65537", "abi 1", "types, in code of ABI 1.0"},
+      {"mean normalize 32 \"query\"", "mean normalize 32 \"other\"", "there is no prompt \"other\""},
+      {"pooling mean", "pooling max", "pooling \"max\" isn't known"},
+  };
+  const TempFolder folder;
+  for (const auto& c : cases) {
+    std::string text = kEncoder;
+    text.replace(text.find(c.from), std::string_view(c.from).size(), c.to);
+    const std::string error = ErrorOf([&] { Assemble(text, folder / "x.plan"); });
+    EXPECT_NE(error.find(c.says), std::string::npos) << c.to << ": " << error;
+  }
+}
+
 TEST(Contracts, RulesAreNamed) {
   const struct {
     const char *from, *to, *says;

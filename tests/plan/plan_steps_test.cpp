@@ -163,7 +163,7 @@ TEST(Steps, RulesAreNamed) {
        }},
       {"tiles of a slice 0 isn't in 1..4096", [](DnnlStep& s) { s.slice_tiles = 0; }},
       {"tiles of a slice 4097", [](DnnlStep& s) { s.slice_tiles = 4097; }},
-      {"x is in space 6", [](DnnlStep& s) { s.x.space = static_cast<PlanSpace>(6); }},
+      {"x is in space 8", [](DnnlStep& s) { s.x.space = static_cast<PlanSpace>(8); }},
       {"x can't be in tokens", [](DnnlStep& s) { s.x.space = PlanSpace::Tokens; }},
       {"x at 1022 isn't at a multiple of 4", [](DnnlStep& s) { s.x.offset = 1022; }},
       {"out can't be in weights", [](DnnlStep& s) { s.parts[0].out.space = PlanSpace::Weights; }},
@@ -232,6 +232,8 @@ TEST(Steps, SpacesHaveNames) {
   EXPECT_EQ(PlanSpaceName(PlanSpace::Weights), "weights");
   EXPECT_EQ(PlanSpaceName(PlanSpace::Private), "private");
   EXPECT_EQ(PlanSpaceName(PlanSpace::Tokens), "tokens");
+  EXPECT_EQ(PlanSpaceName(PlanSpace::Types), "types");
+  EXPECT_EQ(PlanSpaceName(PlanSpace::Hidden), "hidden");
 }
 
 }  // namespace

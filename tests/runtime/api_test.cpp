@@ -62,6 +62,43 @@ TEST(Api, GivesTheLogitsOfSessions) {
   }
 }
 
+// The score phase's code as one that gives hidden rows: a row for each token, in calls of up to 4.
+TEST(Api, GivesHiddenRows) {
+  const HashModel model("plan 1.0",
+                        "plan 1.5\nphase hidden 1 4\n  contract chunkable hidden tokens pos total\n  width 64 0 0\n"
+                        "  step code \"score\"\nstate kv 0 1 192 48 1 4 0");
+  const llmc_api::Model opened(model.path());
+  llmc_api::Session session(opened, 2);
+  const std::vector<int32_t> tokens = Tokens(11), types(11, 0), wrong(11, 1);
+  struct Seen {
+    const std::vector<int32_t>& tokens;
+    size_t rows = 0;
+  } seen{tokens};
+  const auto row = [](void* user, size_t index, const float* hidden, size_t width) {
+    auto& s = *static_cast<Seen*>(user);
+    EXPECT_EQ(index, s.rows++);
+    EXPECT_EQ(width, 64u);
+    EXPECT_TRUE(SameBits({hidden, width}, HashLogits(std::span(s.tokens).first(s.rows))));
+    return s.rows == 20 ? 1 : 0;
+  };
+  EXPECT_EQ(llmc_hidden(session.get(), tokens.data(), types.data(), tokens.size(), row, &seen), LLMC_OK);
+  EXPECT_EQ(seen.rows, 11u);
+  EXPECT_EQ(session.position(), 11u);
+  EXPECT_EQ(llmc_logits(session.get()), nullptr);
+  EXPECT_EQ(llmc_hidden(session.get(), tokens.data(), wrong.data(), tokens.size(), row, &seen), LLMC_ERROR_INPUT);
+  EXPECT_STREQ(llmc_last_error(), "the model has no token types");
+  EXPECT_EQ(llmc_hidden(session.get(), tokens.data(), nullptr, tokens.size(), nullptr, &seen), LLMC_ERROR_USAGE);
+  size_t count = 0;
+  EXPECT_EQ(llmc_embed(session.get(), "x", 1, "max", nullptr, nullptr, 0, &count), LLMC_ERROR_USAGE);
+  EXPECT_EQ(llmc_embed(session.get(), "x", 1, "mean", nullptr, nullptr, 0, &count), LLMC_ERROR_INPUT);
+  EXPECT_STREQ(llmc_last_error(), "the plan has no tokenizer");
+
+  const StatedModel without;
+  const llmc_api::Model other(without.path());
+  llmc_api::Session logits_alone(other);
+  EXPECT_EQ(llmc_hidden(logits_alone.get(), tokens.data(), nullptr, tokens.size(), row, &seen), LLMC_ERROR_INPUT);
+}
+
 TEST(Api, OpensDescriptorsAndMemory) {
   const StatedModel model;
   const std::string bytes = ReadFile(model.path());

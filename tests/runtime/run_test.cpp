@@ -495,9 +495,9 @@ TEST(Run, HelpAndVersion) {
   EXPECT_TRUE(IsRunOption("--temp=1"));
   EXPECT_FALSE(IsRunOption("--activations"));
   EXPECT_FALSE(IsRunOption("PLAN"));
-  EXPECT_TRUE(RunOptionTakesValue("-n"));
-  EXPECT_FALSE(RunOptionTakesValue("--temp=1"));
-  EXPECT_FALSE(RunOptionTakesValue("--json"));
+  EXPECT_TRUE(RunOptionTakesValue("-n", "5"));
+  EXPECT_FALSE(RunOptionTakesValue("--temp=1", "5"));
+  EXPECT_FALSE(RunOptionTakesValue("--json", "x.npy"));
 }
 
 }  // namespace

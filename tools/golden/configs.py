@@ -13,7 +13,7 @@ import json
 import pathlib
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 from transformers.utils import logging
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,16 +21,26 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAPPED = {"minicpm": "granite"}
 
 
-def count(config):
-    """Parameters, those that are used twice counted once."""
+def is_encoder(preset, presets):
+    """Whether a preset, or one that it is like, gives hidden rows."""
+    while preset:
+        output = preset.get("hf", {}).get("fields", {}).get("ends.output")
+        if output:
+            return output["value"] == "hidden"
+        preset = next((p for p in presets if p["name"] == preset.get("like")), None)
+    return False
+
+
+def count(config, encoder):
+    """Parameters, those that are used twice counted once; of an encoder without what stands behind its rows."""
     config = {k: v for k, v in config.items() if k not in ("auto_map", "torch_dtype", "dtype")}
     config["model_type"] = MAPPED.get(config["model_type"], config["model_type"])
     made = AutoConfig.for_model(**config)
     if config["model_type"] == "granite":
         made.tie_word_embeddings = config.get("tie_word_embeddings", True)  # MiniCPM's own default
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(made)
-    return sum({id(p): p.numel() for p in model.parameters()}.values())
+        model = (AutoModel if encoder else AutoModelForCausalLM).from_config(made)
+    return sum({id(p): p.numel() for name, p in model.named_parameters() if not name.startswith("pooler.")}.values())
 
 
 def main():
@@ -41,7 +51,10 @@ def main():
     args = parser.parse_args()
     logging.set_verbosity_error()
     presets = [json.loads(p.read_text()) for p in (ROOT / "frontend/arch").glob("*.json")]
-    types = {t for p in presets for t in p.get("hf", {}).get("model_types", [])}
+    types = {}  # model_type -> whether it is an encoder's; one that insists on its class is not what the type says
+    for preset in presets:
+        if not preset.get("hf", {}).get("only_architectures"):
+            types.update({t: is_encoder(preset, presets) for t in preset.get("hf", {}).get("model_types", [])})
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"]) - {"model_type", "architectures"}
     args.out.mkdir(parents=True, exist_ok=True)
     totals = {}
@@ -52,7 +65,7 @@ def main():
         if config.get("model_type") not in types:
             print(f"{path.stem:32} {config.get('model_type')} has no preset", flush=True)
             continue
-        totals[path.stem] = count(config)
+        totals[path.stem] = count(config, types[config["model_type"]])
         print(f"{path.stem:32} {totals[path.stem]:>16,}", flush=True)
     lines = [f"  {json.dumps(name)}: {total}" for name, total in totals.items()]
     (args.out / "totals.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

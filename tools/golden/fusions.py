@@ -18,7 +18,7 @@ SIZES = "plan-memory: "  # bytes, which are no decision
 def models():
     """Folders of the golden models by family, the first word of their names. (GGUF models that are kept as rows have the shapes of the others.)"""
     found = {}
-    for folder in ("golden", "golden-gguf"):
+    for folder in ("golden", "golden-gguf", "golden-hidden"):
         for path in sorted((SOURCE / "tests" / "data" / folder).iterdir()):
             if (path / "config.json").exists() or any(path.glob("*.gguf")):
                 found.setdefault(path.name.split("-")[0], []).append(path)

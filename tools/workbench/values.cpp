@@ -52,6 +52,9 @@ int64_t MostRows(const Module& module, const Func& func) {
 
 int64_t VocabOf(const Module& module) {
   const Func& func = module.funcs.at(0);
+  if (func.output != EntryOutput::Logits)
+    Fail(DiagKind::Unsupported, {"@" + func.name, ""},
+         "the workbench follows logits, and this model gives hidden rows");
   return TypeOf(module, func, func.returns.at(0)).dims.at(1).value;
 }
 
@@ -64,6 +67,7 @@ std::vector<int32_t> SeededTokens(const Module& module, int64_t count) {
 
 std::vector<float> RunValues(const Module& module, const WeightSource& weights, std::span<const int32_t> tokens,
                              int threads, const std::function<void(OpValue&&, int64_t pos)>& sink) {
+  VocabOf(module);
   const char* name = module.FindFunc("forward") != nullptr ? "forward" : "score";
   const Func* func = module.FindFunc(name);
   if (func == nullptr) Fail(DiagKind::UnknownName, {}, "the module has neither @forward nor @score");

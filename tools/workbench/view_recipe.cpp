@@ -119,6 +119,7 @@ Report RecipeReport(const PlanFile& plan) {
                                                        {"quantize", "--quantize"}};
   for (const auto& [option, flag] : flags)
     if (options.contains(option)) add(flag, options[option]);
+  if (options.contains("hidden")) command.emplace_back("--hidden");
   const std::vector<std::string> ran = PassesOf(plan);
   for (const PassInfo& pass : AllPasses())
     if (pass.optional && std::find(ran.begin(), ran.end(), pass.name) == ran.end())
