@@ -28,7 +28,7 @@ size_t RunBefore(std::span<const int32_t> ids, size_t a, size_t b) {
 
 class NgramProposer : public Proposer {
  public:
-  std::array<double, kDraftClasses> Prior() const override { return {0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.5}; }
+  std::array<double, kDraftClasses> Prior() const override { return {0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.5}; }
   bool TakesTime() const override { return false; }
 
   void Propose(std::span<const int32_t> ids, uint32_t most, const Sampler&, std::vector<Draft>& drafts) override {
