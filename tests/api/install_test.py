@@ -81,7 +81,7 @@ class Installed(unittest.TestCase):
 
     def test_symbols_only_grow(self):
         exported = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", self.library).splitlines()}
-        exported.discard("LLMC_1")
+        exported = {name for name in exported if not re.fullmatch(r"LLMC_\d+", name)}  # versions
         self.assertEqual({name for name in exported if not name.startswith("llmc_")}, set())
         listed = set((SOURCE / "tests" / "api" / "symbols.txt").read_text().split())
         self.assertEqual(listed - exported, set(), "a function is gone")

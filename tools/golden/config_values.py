@@ -3,7 +3,7 @@ null, false, zero or empty.
 
     tools/venv tools/golden/config_values.py [--out tests/data/config_values.json]
 
-One config of tests/data/golden per family is the base. Keys are those that the family's preset names (frontend/arch) and
+One config of tests/data/golden (encoders: golden-hidden) per family is the base. Keys are those that the family's preset names (frontend/arch) and
 those of the base. A case is "refused" when transformers fails to make the model, else the facts that differ from the
 base's, by names of llmc's fields: what a test compares, whatever rules a preset has.
 """
@@ -16,7 +16,7 @@ import json
 import pathlib
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 from transformers.utils import logging
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -73,12 +73,22 @@ def number(value):
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def facts(config):
+def model_of(made, encoder):
+    """The model of a config without weights. Encoders have no pooling layer here, as in llmc."""
+    with torch.device("meta"):
+        if not encoder:
+            return AutoModelForCausalLM.from_config(made)
+        try:
+            return AutoModel.from_config(made, add_pooling_layer=False)
+        except TypeError:  # the class has none
+            return AutoModel.from_config(made)
+
+
+def facts(config, encoder):
     """What the class makes of a config, by llmc's fields; None: it refuses."""
     try:
         made = AutoConfig.for_model(**copy.deepcopy(config))
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(made)
+        model = model_of(made, encoder)
     except Exception:  # whatever a class raises is a refusal
         return None
     out = {"parameters": sum({id(p): p.numel() for p in model.parameters() if p.requires_grad}.values())}
@@ -104,7 +114,8 @@ def facts(config):
             window = made.window_size if made.attention_layers[i] == "local" else None
         windows.append(window or 0)
         thetas.append(number((per_type.get(kind) if per_type else rope or {}).get("rope_theta")))
-    out["attention.window"] = windows
+    if not encoder:  # whose windows are halves, or both sides
+        out["attention.window"] = windows
     if all(t is not None for t in thetas) and not rope.get("alpha"):  # alpha scales theta
         out["position.theta"] = thetas
     for field, names in {
@@ -117,14 +128,13 @@ def facts(config):
     return out
 
 
-def family(base):
+def family(base, encoder):
     """key -> case (its JSON, or "absent") -> "refused", or the facts that differ from the base's."""
     config = json.loads((base / "config.json").read_text())
-    preset = next(
-        p.stem for p in (ROOT / "frontend/arch").glob("*.json")
-        if config["model_type"] in json.loads(p.read_text()).get("hf", {}).get("model_types", [])
-    )
-    expected = facts(config)
+    presets = [json.loads(p.read_text()) for p in sorted((ROOT / "frontend/arch").glob("*.json"))]
+    named = [p for p in presets if (p.get("hf") or {}).get("architectures") and config["architectures"][0] in p["hf"]["architectures"]]
+    preset = (named or [p for p in presets if config["model_type"] in (p.get("hf") or {}).get("model_types", [])])[0]["name"]
+    expected = facts(config, encoder)
     assert expected is not None, base
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"])
     keys = sorted((preset_keys(preset) | set(config)) - NOT_WALKED - harmless)
@@ -136,13 +146,13 @@ def family(base):
         for name, changed in cases.items():
             if changed is None:
                 continue
-            found = facts(changed)
+            found = facts(changed, encoder)
             if found is None and name == "0":
-                name, found = "0.0", facts(with_value(config, key, 0.0))
+                name, found = "0.0", facts(with_value(config, key, 0.0), encoder)
             row[name] = "refused" if found is None else {k: v for k, v in found.items() if expected.get(k) != v}
         if row:
             table[key] = row
-    return {"base": base.name, "facts": expected, "keys": table}
+    return {"base": f"{base.parent.name}/{base.name}", "facts": expected, "keys": table}
 
 
 def main():
@@ -152,12 +162,14 @@ def main():
     args = parser.parse_args()
     logging.set_verbosity_error()
     bases = {}
-    for config in sorted((ROOT / "tests/data/golden").glob("*/config.json")):
-        bases.setdefault(json.loads(config.read_text())["model_type"], config.parent)
+    for folder in ("golden", "golden-hidden"):
+        for config in sorted((ROOT / "tests/data" / folder).glob("*/config.json")):
+            kind = json.loads(config.read_text())["model_type"]
+            bases.setdefault(kind if folder == "golden" or kind not in bases else f"{kind}, encoder", (config.parent, folder != "golden"))
     out = {}
     for kind, base in sorted(bases.items()):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            out[kind] = family(base)
+            out[kind] = family(*base)
         print(kind, len(out[kind]["keys"]), "keys", flush=True)
     lines = [f'"{k}": {json.dumps(v, separators=(",", ":"))}' for k, v in out.items()]
     args.out.write_text("{\n" + ",\n".join(lines) + "\n}\n")
