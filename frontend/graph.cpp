@@ -157,7 +157,8 @@ int Graph::Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& l
 
 int Graph::Quantized(const WeightUse& use, int from) {
   MixedMatrix matrix{use.name.base, use.name.layer, static_cast<int>(d_.model.n_layers)};
-  if (use.part == WeightPart::Experts) matrix.base = std::string_view(use.name.base).substr(0, use.name.base.rfind('_'));
+  if (use.part == WeightPart::Experts)
+    matrix.base = std::string_view(use.name.base).substr(0, use.name.base.rfind('_'));
   matrix.k = use.dims.back();
   matrix.is_head = use.name.layer < 0 && (use.name.base == "head" || (d_.ends.tied && use.name.base == "embed"));
   if (use.name.layer >= 0) {

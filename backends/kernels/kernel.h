@@ -29,7 +29,16 @@
 namespace KERNELS_NAMESPACE {
 
 // Where an operand lives; a constant of the call. The record's word holds the offset in bytes from that base.
-enum Space : int64_t { kWeights = 0, kShared = 1, kPrivate = 2, kStates = 3, kLogits = 4, kTokens = 5, kTypes = 6, kHidden = 7 };
+enum Space : int64_t {
+  kWeights = 0,
+  kShared = 1,
+  kPrivate = 2,
+  kStates = 3,
+  kLogits = 4,
+  kTokens = 5,
+  kTypes = 6,
+  kHidden = 7
+};
 constexpr int64_t kLastSpace = kHidden;
 // Numbers of inputs (ir/entries.def) that are found by them.
 constexpr int64_t kHiddenInput = 4, kTypesInput = 5;

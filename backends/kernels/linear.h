@@ -1,8 +1,8 @@
 // linear: tiles of 16 columns, divided among threads; one row goes through the GEMV, more through the GEMM in blocks of
 // rows. What stands behind the product is done to a tile's sums: the bias, a gate over a pair of tiles, an epilogue.
 #pragma once
-#include "backends/kernels/rows.h"
 #include "backends/kernels/panel_a8.h"
+#include "backends/kernels/rows.h"
 #include "backends/kernels/tiles_f32.h"
 
 namespace KERNELS_NAMESPACE {

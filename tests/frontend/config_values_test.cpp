@@ -84,8 +84,7 @@ TEST(ConfigValues, AbsentNullFalseZeroAndEmptyAreFive) {
   int accepted = 0;
   int refused = 0;
   for (const auto& [kind, family] : table.members()) {
-    const Json config =
-        test::ReadJson(kData + std::string(family.Find("base").AsString()) + "/config.json");
+    const Json config = test::ReadJson(kData + std::string(family.Find("base").AsString()) + "/config.json");
     const Json facts = family.Find("facts");
     EXPECT_EQ(Difference(test::Describe(std::string(config.source())), facts, {}), "") << kind;
     for (const auto& [key, cases] : family.Find("keys").members()) {

@@ -53,7 +53,7 @@ TokenizerTables Characters(TokenizerModel model) {
   std::map<std::string, int32_t> ids;
   double score = 0;
   for (const std::string& text : {std::string(kMark), std::string("t"), std::string("h"), std::string("e"),
-                                 std::string("th"), std::string(kMark) + "th"})
+                                  std::string("th"), std::string(kMark) + "th"})
     ids[text] = Add(t, text, kTokenInModel, score -= 1);
   t.continuing_prefix = model == TokenizerModel::WordPiece ? "t" : "";
   t.max_word_chars = 10;
