@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "frontend/template_expression_code.h"
 
 namespace llmc {

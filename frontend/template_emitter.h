@@ -7,9 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "frontend/template_codegen.h"
 #include "frontend/template_lexer.h"
 #include "frontend/template_scope.h"
@@ -74,9 +71,9 @@ class TemplateEmitter {
     program_.lines.emplace_back(Here(), node.line);
   }
   uint32_t ConstantOf(const TemplateConst& constant) {
-    const std::string key =
-        fmt::format("{} {} {} {} {}", static_cast<int>(constant.kind), constant.literal,
-                    std::bit_cast<uint64_t>(constant.number), constant.text, fmt::join(constant.names, ","));
+    std::string key = std::to_string(static_cast<int>(constant.kind)) + (constant.literal ? " 1 " : " 0 ") +
+                      std::to_string(std::bit_cast<uint64_t>(constant.number)) + " " + constant.text;
+    for (const std::string& name : constant.names) key += "," + name;
     const auto [found, fresh] = constants_.emplace(key, static_cast<uint32_t>(program_.constants.size()));
     if (fresh) program_.constants.push_back(constant);
     return found->second;
@@ -132,8 +129,7 @@ class TemplateEmitter {
   std::string Reference(const Frame& frame, const TemplateNode& node) const {
     std::string reference = frame.symbols->Find(node.name);
     if (reference.empty())
-      Error(fmt::format("Tried to resolve a name to a reference that was unknown to the frame ('{}')", node.name),
-            node);
+      Error("Tried to resolve a name to a reference that was unknown to the frame ('" + node.name + "')", node);
     return reference;
   }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace llmc {
 
 void TemplateExpressionCode::CheckNamespaces(const TemplateNode& target, const Frame& frame) {

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 namespace llmc {
 
 std::string ShownToken(const TemplateToken& token) {

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "frontend/template_ast.h"
 #include "frontend/template_lexer.h"
 
@@ -45,8 +43,8 @@ class TemplateReader {
   [[noreturn]] void Error(const std::string& message, uint32_t line) const { FailTemplate(file_, line, message); }
   [[noreturn]] void Error(const std::string& message) const { Error(message, Now().line); }
   [[noreturn]] void Wanted(std::string_view what) const {
-    if (Now().kind == T::End) Error(fmt::format("unexpected end of template, expected '{}'", what));
-    Error(fmt::format("expected token '{}', got '{}'", what, ShownToken(Now())));
+    if (Now().kind == T::End) Error("unexpected end of template, expected '" + std::string(what) + "'");
+    Error("expected token '" + std::string(what) + "', got '" + ShownToken(Now()) + "'");
   }
   void ExpectOp(std::string_view text) {
     if (!SkipOp(text)) Wanted(text);
@@ -70,7 +68,7 @@ class TemplateReader {
   TemplateNodePtr Done(TemplateNodePtr node) const {
     ForChildren(*node, [&](const TemplateNode& child) { node->depth = std::max(node->depth, child.depth + 1); });
     if (node->depth > kMostTemplateDepth)
-      Error(fmt::format("nested over {} levels deep", kMostTemplateDepth), node->line);
+      Error("nested over " + std::to_string(kMostTemplateDepth) + " levels deep", node->line);
     return node;
   }
   TemplateNodePtr Binary(TemplateBinary op, TemplateNodePtr left, TemplateNodePtr right, uint32_t line) const {
