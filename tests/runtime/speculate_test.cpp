@@ -148,7 +148,7 @@ TEST(Speculate, ARingBoundsTheRowsOfACall) {
 
 TEST(Speculate, ARingThatLostKeysDoesNotGoBack) {
   const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
-  for (size_t guesses : {1, 2, 3, 4, 8}) {
+  for (size_t guesses : {size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{8}}) {
     Session session = MakeSession(RingModel<kWindow + 2>(), 1);
     session.Prefill(tokens);
     session.Score(std::vector<int32_t>(guesses, 7), [](std::span<const float>) {});
