@@ -18,9 +18,9 @@ Json KeyTable() {
   throw InternalError(__FILE__, __LINE__, "config_keys.json is not embedded");
 }
 
-bool Holds(const Json& list, std::string_view text) {
+bool Holds(const Json& list, std::string_view text, const std::string& arch) {
   for (const Json& item : list.items()) {
-    if (item.AsString() == text) return true;
+    if (WithArch(item.AsString(), arch) == text) return true;
   }
   return false;
 }
@@ -88,7 +88,7 @@ void CheckKeys(const ConfigSource& config, const std::string& section, const std
       nested.insert(m.substr(0, dot));
   }
   for (const ConfigSource::Key& key : config.Keys(nested)) {
-    if (mapped.contains(key.text) || Holds(lists.Find("known"), key.text)) continue;
+    if (mapped.contains(key.text) || Holds(lists.Find("known"), key.text, arch)) continue;
     if (prefixes && HasPrefix(prefixes, key.text)) continue;
     if (std::find(options.allow_unknown.begin(), options.allow_unknown.end(), key.text) != options.allow_unknown.end())
       continue;

@@ -48,7 +48,7 @@ void Checker::Size(std::string_view name, int64_t v, int64_t max) const {
   Require(v >= 1 && v <= max, fmt::format("{} is {}, must be 1 to {}", name, v, max));
 }
 void Checker::Positive(std::string_view name, double v) const {
-  Require(std::isfinite(v) && v > 0 && v <= 1e30, fmt::format("{} is {}, must be positive", name, v));
+  Require(std::isfinite(v) && v > 0 && v <= 1e30, fmt::format("{} is {}, must be positive and at most 1e+30", name, v));
 }
 
 void Checker::Nonzero(std::string_view name, double v) const {

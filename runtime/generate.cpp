@@ -64,7 +64,9 @@ void CheckLogits(const RunState& run, std::span<const float> logits, uint64_t po
 
 Tokenizer NeedTokenizer(const RunState& run) {
   if (run.executable.tokenizer.empty())
-    throw PlanError("the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
+    throw PlanError(run.session.encoder()
+                        ? "the plan has no tokenizer: only --tokens with --hidden or --embed works on it"
+                        : "the plan has no tokenizer: only --tokens with --print-tokens or --logits works on it");
   return Tokenizer(run.executable.tokenizer);
 }
 
@@ -88,6 +90,13 @@ SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   SamplerOptions s;
   LogitRules& r = s.rules;
   s.order = o.sampler_order;
+  const auto in_vocabulary = [&](const char* option, int32_t id) {
+    if (static_cast<uint32_t>(id) >= run.session.vocab())
+      throw RunUsageError(std::string(option) + ": there is no id " + std::to_string(id) + ", only 0 to " +
+                          std::to_string(run.session.vocab() - 1));
+  };
+  for (const auto& [id, bias] : o.logit_bias) in_vocabulary("--logit-bias", id);
+  for (const int32_t id : o.suppress) in_vocabulary("--suppress", id);
   r.bias = o.logit_bias;
   r.repetition_penalty = static_cast<float>(o.repetition_penalty.value_or(g.rules.repetition_penalty));
   r.no_repeat_ngram = o.no_repeat_ngram.value_or(g.rules.no_repeat_ngram_size);

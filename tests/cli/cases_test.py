@@ -243,7 +243,7 @@ class H01(Tiny):
         self.assertEqual(self.ok(LLMC_RUN, plan, *flags, "--suppress", "11").stdout.split(",")[0], "16")
         self.assertEqual(self.ok(LLMC_RUN, plan, *flags, "--logit-bias", "11=-inf").stdout.split(",")[0], "16")
         self.assertEqual(self.ok(LLMC_RUN, plan, *flags, "--logit-bias", "5=1000").stdout, "5,5,5,5\n")
-        for wrong in (["--sampler-order", "top-k,top-k"], ["--sampler-order", "nothing"], ["--logit-bias", "5"], ["--typical", "2"], ["--stop", ""], ["--stop", "a"]):
+        for wrong in (["--sampler-order", "top-k,top-k"], ["--sampler-order", "nothing"], ["--logit-bias", "5"], ["--logit-bias", "99999999=1"], ["--suppress", "99999999"], ["--typical", "2"], ["--stop", ""], ["--stop", "a"]):
             self.fails(2, LLMC_RUN, plan, *flags, *wrong, says=wrong[0])
 
 

@@ -71,7 +71,9 @@ class HiddenTest(CliTest):
         self.assertIn("don't say how rows are pooled", self.fails(1, LLMC_RUN, plan, "--tokens", "5,6", "--embed").stderr)
         self.assertEqual(len(json.loads(self.ok(LLMC_RUN, plan, "--tokens", "5,6", "--embed", "--pooling", "mean").stdout)), 36)
         gguf = self.folder / "g.plan"
-        self.ok(LLMC, "compile", MODELS / "golden-hidden" / "bert-types-gguf" / "model.gguf", "-o", gguf, "--target-cpu", "x86-64-v3")
+        made = self.ok(LLMC, "compile", MODELS / "golden-hidden" / "bert-types-gguf" / "model.gguf", "-o", gguf, "--target-cpu", "x86-64-v3")
+        self.assertNotIn("warning", made.stderr)
+        self.fails(1, LLMC_RUN, gguf, "-p", "a", "-n", "2", says="only --tokens with --hidden or --embed works on it")
         self.assertEqual(len(json.loads(self.ok(LLMC_RUN, gguf, "--tokens", "5,6", "--embed").stdout)), 36)
 
     def test_of_a_decoder_that_makes_embeddings(self):
