@@ -131,16 +131,15 @@ std::optional<TemplateCompare> TemplateExpressions::CompareOp() {
 TemplateNodePtr TemplateExpressions::CompareOf() {
   const uint32_t line = Now().line;
   TemplateNodePtr first = Sum();
-  TemplateNodePtr node;
-  while (const std::optional<TemplateCompare> op = CompareOp()) {
-    if (!node) {
-      node = Make(K::Compare, line);
-      node->a = std::move(first);
-    }
+  std::optional<TemplateCompare> op = CompareOp();
+  if (!op) return first;
+  TemplateNodePtr node = Make(K::Compare, line);
+  node->a = std::move(first);
+  for (; op; op = CompareOp()) {
     node->compares.push_back(*op);
     node->items.push_back(Sum());
   }
-  return node ? Done(std::move(node)) : std::move(first);
+  return Done(std::move(node));
 }
 
 TemplateNodePtr TemplateExpressions::Sum() {

@@ -261,6 +261,7 @@ std::vector<float> Interpreter::Impl::Run(
   for (const Op& op : func.ops) {
     const OpDef& def = DefOf(op.kind);
     std::vector<Tensor> operands;
+    operands.reserve(op.operands.size());
     for (const Operand& operand : op.operands) operands.push_back(tensor_of(operand));
     std::vector<Tensor> results;
     for (size_t i = 0; i < op.results.size(); ++i) {

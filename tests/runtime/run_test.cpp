@@ -11,25 +11,14 @@
 #include "runtime/npy.h"
 #include "runtime/plan_hash.h"
 #include "runtime/sampler.h"
+#include "tests/runtime/cli.h"
 #include "tests/runtime/support.h"
 
 namespace llmc {
 namespace {
 
-struct Outcome {
-  int status = 0;
-  std::string out, err;
-};
-
-Outcome Cli(const std::vector<std::string>& arguments) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.status = RunMain(arguments, [](const RunOptions& options) { return LoadPlan(options.plan); });
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
+using test::Cli;
+using test::Outcome;
 
 // Greedy continuation by the definition of the model.
 std::vector<int32_t> Greedy(std::vector<int32_t> tokens, size_t count) {

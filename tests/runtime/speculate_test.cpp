@@ -3,13 +3,16 @@
 #include "runtime/speculate.h"
 
 #include "runtime/run.h"
+#include "tests/runtime/cli.h"
 #include "tests/runtime/support.h"
 #include "tests/support/speculated_text.h"
 
 namespace llmc {
 namespace {
 
+using test::Cli;
 using test::MakeText;
+using test::Outcome;
 using test::SamplingOf;
 using test::ScriptedProposer;
 using test::SpeculatedText;
@@ -314,20 +317,6 @@ class StatefulHashModel {
  private:
   TempFolder folder_;
 };
-
-struct Outcome {
-  int status = 0;
-  std::string out, err;
-};
-Outcome Cli(const std::vector<std::string>& arguments) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.status = RunMain(arguments, [](const RunOptions& options) { return LoadPlan(options.plan); });
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 TEST(RunSpeculate, PrintsTheSameWithEveryProposer) {
   const StatefulHashModel model;
