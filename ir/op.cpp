@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "ir/diag.h"
 
@@ -77,11 +78,13 @@ std::optional<AttrFault> FindAttrFault(const std::vector<AttrDef>& defs, const A
     bool found = false;
     for (std::string_view choice : def->choices) {
       found = found || choice == ident;
-      if (!choices.empty()) choices += ", ";
-      choices += choice;
+      if (!choices.empty()) choices.append(", ");
+      choices.append(choice);
     }
     if (!found) {
-      return AttrFault{DiagKind::BadAttribute, quoted + " is '" + ident + "', must be one of " + choices};
+      std::string message = quoted;
+      message.append(" is '").append(ident).append("', must be one of ").append(choices);
+      return AttrFault{DiagKind::BadAttribute, std::move(message)};
     }
   }
   for (const AttrDef& def : defs) {

@@ -382,7 +382,7 @@ llmc_status llmc_sample(llmc_session* session, const llmc_sampling* sampling, in
     Need(sampling != nullptr && id != nullptr, "no sampling, or no place for the id");
     const llmc_sampling given = Taken(sampling, "sampling of a newer version");
     if (session->logits == nullptr) throw PlanError("there are no logits to sample from");
-    // Members of a structure without padding.
+    // A structure without padding: its bytes are its members. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     if (!session->sampler || std::memcmp(&given, &session->sampling, sizeof given) != 0) {
       session->sampler.emplace(OptionsOf(given, session->executable));
       session->sampling = given;

@@ -112,6 +112,7 @@ class Chat {
       messages_.clear();
     } else if (name == "/save" && !rest.empty()) {
       Save(rest);
+      std::fprintf(stderr, "%zu messages\n", messages_.size());
     } else if (name == "/load" && !rest.empty()) {
       std::vector<std::string> loaded = ReadMessages(ReadWholeFile(rest), rest);
       system_.clear();

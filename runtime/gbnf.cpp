@@ -26,6 +26,7 @@ class Parser {
       if (!c.valid || c.value == 0) Fault(at, "not text in UTF-8");
       at += c.bytes;
     }
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte-order mark
     try {
       Blanks(true);
       while (at_ < text_.size()) Rule();

@@ -84,6 +84,25 @@ uint64_t DrawSeed() {
   return seed;
 }
 
+namespace {
+
+// What chooses among candidates and was asked for, though the likeliest is taken.
+void SayWhatGreedyIgnores(const RunOptions& o) {
+  std::string names;
+  const auto given = [&](const char* name, bool is) {
+    if (is) names.append(names.empty() ? "" : ", ").append(name);
+  };
+  given("--top-k", o.top_k.has_value());
+  given("--top-p", o.top_p.has_value());
+  given("--min-p", o.min_p.has_value());
+  given("--typical", o.typical_p.has_value());
+  given("--xtc-probability", o.xtc_probability > 0);
+  given("--mirostat", o.mirostat_tau > 0);
+  if (!names.empty()) std::fprintf(stderr, "warning: no effect at temperature 0: %s\n", names.c_str());
+}
+
+}  // namespace
+
 SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   const RunOptions& o = run.options;
   const PlanGeneration& g = run.executable.manifest->generation;
@@ -120,7 +139,10 @@ SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   if (o.dry.multiplier > 0 && (!run.executable.tokenizer.empty() || o.dry_breakers))
     s.dry.breakers = DryBreakers(NeedTokenizer(run), o.dry_breakers.value_or(DefaultDryBreakers()));
   s.temperature = o.temperature.value_or(g.do_sample ? g.temperature.value_or(1.0f) : 0.0f);
-  if (s.temperature == 0) return s;
+  if (s.temperature == 0) {
+    SayWhatGreedyIgnores(o);
+    return s;
+  }
   s.typical_p = o.typical_p.value_or(g.rules.typical_p);
   s.xtc_probability = o.xtc_probability;
   s.xtc_threshold = o.xtc_threshold;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "runtime/json_grammar.h"
@@ -191,9 +192,13 @@ class Lowering {
     const auto count = [&](std::string_view name) -> std::optional<uint32_t> {
       const TemplateValue* value = m[name];
       if (value == nullptr) return std::nullopt;
-      if (!value->Is(ValueKind::Int) || value->integer < 0 || value->integer > kMostCount)
+      // JSON Schema counts 2.0 among the integers.
+      const double number = value->Is(ValueKind::Int)     ? static_cast<double>(value->integer)
+                            : value->Is(ValueKind::Float) ? value->number
+                                                          : -1.0;
+      if (!(number >= 0 && number <= kMostCount) || number != std::floor(number))
         Fault(Below(pointer, name), "not a number from 0 to " + std::to_string(kMostCount));
-      return static_cast<uint32_t>(value->integer);
+      return static_cast<uint32_t>(number);
     };
     const uint32_t least = count(low).value_or(0);
     const std::optional<uint32_t> most = count(high);

@@ -54,10 +54,12 @@ class TemplateRun {
 
   // Limits.
   void Step(uint64_t count = 1) {
-    if ((steps_ += count) > limits_.steps) TooMuch("steps", limits_.steps);
+    steps_ += count;
+    if (steps_ > limits_.steps) TooMuch("steps", limits_.steps);
   }
   void Charge(uint64_t bytes) {
-    if ((memory_ += bytes) > limits_.memory) TooMuch("bytes of memory", limits_.memory);
+    memory_ += bytes;
+    if (memory_ > limits_.memory) TooMuch("bytes of memory", limits_.memory);
   }
   // What a string or a list may grow to, before it is made.
   void CheckSize(uint64_t bytes) {

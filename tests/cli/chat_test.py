@@ -189,7 +189,7 @@ class Chat(CliTest):
         # What the session has from before is not computed again.
         kept = re.search(r"prompt: (\d+) tokens, (\d+) of them kept", terminal.say("/stats"))
         self.assertGreater(int(kept[2]), 0)
-        terminal.say(f"/save {saved}")
+        self.assertIn("4 messages", terminal.say(f"/save {saved}"))
         messages = json.loads(saved.read_text())["messages"]
         self.assertEqual([m["role"] for m in messages], ["user", "assistant", "user", "assistant"])
         self.assertEqual(messages[0]["content"], "hello")

@@ -60,6 +60,13 @@ class Text(CliTest):
         for flags in (["-p", "7+12="], ["--tokens", ids], ["--perplexity", TINY / "README.md"]):
             self.fails(1, LLMC_RUN, self.plan, *flags, says="no tokenizer")
 
+    def test_a_folder_without_a_tokenizer_is_warned_about(self):
+        folder = self.folder / "mute"
+        shutil.copytree(TINY, folder, ignore=shutil.ignore_patterns("tokenizer*"))
+        command = (LLMC, "compile", folder, "-o", self.folder / "mute.plan")
+        self.assertIn("mute: warning: no tokenizer: the plan takes ids alone", self.ok(*command).stderr)
+        self.assertNotIn("tokenizer", self.ok(*command, "--no-tokenizer").stderr)
+
     def test_answers_keep_to_schemas_and_grammars(self):
         """Whatever a model of another text is made to say is JSON of the schema; the program in memory says the same."""
         schema = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12}, "sums": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},

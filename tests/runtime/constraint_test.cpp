@@ -141,6 +141,7 @@ TEST(Gbnf, Matches) {
       {"root ::= (a | b)*\na ::= \"foo\" | \"foobar\"\nb ::= \"bar\" | \"ba\"",
        {"ba", "foobarba", "foobabar", "foobarbar"},
        {"b", "fooba r"}},
+      {"\xEF\xBB\xBFroot ::= \"a\"", {"a"}, {"b"}},
       // What leads nowhere is no text.
       {"root ::= \"a\" | \"b\" loop\nloop ::= \"c\" loop", {"a"}, {"b", "bc"}},
   };
@@ -248,6 +249,7 @@ TEST(JsonSchema, Matches) {
        {R"("ab")", R"("\ud83d\ude00\n9")", "\"\xE2\x82\xAC\xE2\x82\xAC\""},
        {R"("a")", R"("abcd")"}},
       // Keywords of another type say nothing.
+      {R"({"type": "string", "minLength": 2.0, "maxLength": 3e0})", {R"("ab")", R"("abc")"}, {R"("a")", R"("abcd")"}},
       {R"({"minLength": 2, "maxItems": 1})", {R"("ab")", "[]", "[1]", "7", "{}"}, {R"("a")", "[1, 2]"}},
       {R"({"type": "integer"})", {"0", "-0", "12"}, {"1.0", "1e3", "00"}},
       {R"({"enum": [1.5, "\u20ac", [true, {"k": null}], 12345678901234567890]})",
@@ -317,6 +319,7 @@ TEST(JsonSchema, RefusesWithThePlace) {
        "the schema calls itself before any character (left recursion)"},
       {R"({"type": "array", "minItems": 3, "maxItems": 2})", "#/minItems: 3 is over maxItems 2"},
       {R"({"type": "array", "minItems": -1})", "#/minItems: not a number from 0 to 65536"},
+      {R"({"type": "array", "minItems": 1.5})", "#/minItems: not a number from 0 to 65536"},
       {R"({"type": "string", "maxLength": 1.5})", "#/maxLength: not a number"},
       {R"({"type": "string", "maxLength": 99999999999999999999})", "#/maxLength: not a number"},
       {R"({"type": "array", "prefixItems": {}})", "#/prefixItems: not a list of schemas"},
