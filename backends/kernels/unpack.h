@@ -48,13 +48,13 @@ struct Block {
 
 // Each type of blocks, or of weights, is code of its own; which one is a constant of the call. tq1_0's tiles are
 // tq2_0's.
-#define BLOCK_TYPES(CASE)                                                                                          \
-  CASE(kQ4_0)                                                                                                      \
-  CASE(kQ4_1)                                                                                                      \
-  CASE(kQ5_0)                                                                                                      \
-  CASE(kQ5_1)                                                                                                      \
-  CASE(kQ8_0) CASE(kQ2_K) CASE(kQ3_K) CASE(kQ4_K) CASE(kQ5_K) CASE(kQ6_K) CASE(kIQ4_NL) CASE(kIQ4_XS) CASE(kMXFP4) \
-      CASE(kTQ2_0)
+#define BLOCK_TYPES(CASE) \
+  CASE(kQ4_0)             \
+  CASE(kQ4_1)             \
+  CASE(kQ5_0)             \
+  CASE(kQ5_1)             \
+  CASE(kQ8_0)             \
+  CASE(kQ2_K) CASE(kQ3_K) CASE(kQ4_K) CASE(kQ5_K) CASE(kQ6_K) CASE(kIQ4_NL) CASE(kIQ4_XS) CASE(kMXFP4) CASE(kTQ2_0)
 #define WEIGHT_TYPES(CASE) CASE(kF32) CASE(kF16) CASE(kBF16) BLOCK_TYPES(CASE)
 
 // Tables of 16 bytes, the first in the lowest bits.
