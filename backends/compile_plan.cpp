@@ -178,7 +178,10 @@ Manifest ManifestOf(const PlanRequest& request, const Program& program) {
     const Phase* lowered = program.phases.empty() ? nullptr : &program.phases[i];
     manifest.phases.push_back(PhaseOf(module, module.funcs[i], lowered));
     const PlanPhase& phase = manifest.phases.back();
-    if (NeedsInputs(phase.contract)) manifest.abi = LLMC_ABI_1_1;
+    if (NeedsInputs(phase.contract)) manifest.abi = std::max(manifest.abi, LLMC_ABI_1_1);
+    const auto claimed = [](const KernelCall& call) { return call.claimed; };
+    if (lowered != nullptr && std::any_of(lowered->calls.begin(), lowered->calls.end(), claimed))
+      manifest.abi = LLMC_ABI_1_2;
     if (lowered != nullptr && lowered->onednn) manifest.kernels = KernelsVersion();
     if (phase.kind == PhaseKind::Prefill) manifest.chunk = std::max(manifest.chunk, phase.max_rows);
   }

@@ -4,6 +4,8 @@
 #include "backends/lower.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,7 +20,7 @@ namespace {
 // Over many rows these are read from the record, where values live and how threads divide them as well, so that one
 // function serves all phases, matrices and layers: half the code of a model.
 bool IsOpen(const KernelRow& row, std::string_view name) {
-  return name.ends_with("_space") || name == "over" || name == "grain" ||
+  return name.ends_with("_space") || name == "over" || name == "grain" || name == "claimed" ||
          std::find(row.open.begin(), row.open.end(), name) != row.open.end();
 }
 
@@ -50,6 +52,7 @@ class FuncLowering {
       }
       first = end;
     }
+    MarkClaimed();
     return {func_.name, std::move(calls_), onednn_};
   }
 
@@ -144,6 +147,7 @@ class FuncLowering {
     const Schedule& schedule = *ops.first().schedule;
     if (constant == "over") return static_cast<int64_t>(schedule.over);
     if (constant == "grain") return schedule.grain;
+    if (constant == "claimed") return 0;  // MarkClaimed
     if (!constant.ends_with("_space")) return ConstantFor(choice, ops, constant);
     const std::optional<PlanPlace> place = Find(choice, ops, constant.substr(0, constant.size() - 6));
     return static_cast<int64_t>(place ? place->space : PlanSpace::Shared);
@@ -163,7 +167,32 @@ class FuncLowering {
     for (const Op* computed : ops.ops()) call.ops.push_back(static_cast<size_t>(computed - func_.ops.data()));
     call.barrier_before = !calls_.empty() && op.schedule->step > step_;
     calls_.push_back(std::move(call));
+    over_.push_back(op.schedule->over);
     step_ = op.schedule->step;
+  }
+
+  // Tiles that any thread may compute: those of a product that is alone between two barriers but for work that every
+  // thread does for itself. What shares the interval with it would rely on who computed what. The first interval is left
+  // out, since claims are cleared by their owners one claimed step ahead.
+  void MarkClaimed() {
+    size_t begin = 0;
+    for (size_t i = 1; i <= calls_.size(); ++i) {
+      if (i < calls_.size() && !calls_[i].barrier_before) continue;
+      const auto divided = [&](size_t call) { return over_[call] != Over::All; };
+      size_t count = 0, last = begin;
+      for (size_t call = begin; call < i; ++call) {
+        if (divided(call)) ++count, last = call;
+      }
+      if (begin > 0 && count == 1 && over_[last] == Over::Tiles && claims_.contains(last)) {
+        calls_[last].claimed = true;
+        const auto [constant, word] = claims_.at(last);
+        if (calls_[last].constants[constant])
+          calls_[last].constants[constant] = 1;
+        else
+          calls_[last].record[word] = 1;
+      }
+      begin = i;
+    }
   }
 
   void Lower(const KernelOps& ops) {
@@ -180,6 +209,7 @@ class FuncLowering {
       call.record.push_back(place ? place->offset : 0);
     }
     for (const std::string_view name : choice.row->constants) {
+      if (name == "claimed" && !onednn_) claims_[calls_.size()] = {call.constants.size(), call.record.size()};
       const int64_t value = ValueOf(choice, ops, name);
       const bool open = !onednn_ && !call.one_row && IsOpen(*choice.row, name);
       if (open) call.record.push_back(static_cast<uint64_t>(value));
@@ -237,6 +267,9 @@ class FuncLowering {
   std::vector<Operand> base_;  // what a value's storage is: views are their operand's
   bool one_row_ = false;       // every call of this function is over one row
   std::vector<KernelCall> calls_;
+  std::vector<Over> over_;  // what each call divides
+  std::map<size_t, std::pair<size_t, size_t>>
+      claims_;              // of calls: where `claimed` is among constants, or in the record
   int step_ = 0;            // of the last call
   size_t first_ = 0;        // of the group in hand
   std::vector<bool> done_;  // ops of the group that another's kernel computes

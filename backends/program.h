@@ -23,6 +23,7 @@ struct KernelCall {
   std::vector<uint64_t> record;  // offsets in bytes: read at run time through `rec`
   bool one_row = false;          // rows is the constant 1, else Context.rows
   bool barrier_before = false;   // all threads meet before this call
+  bool claimed = false;          // threads take over one another's tiles
   // Instead of a kernel, in phases of oneDNN: a matrix product.
   std::optional<DnnlStep> product = {};
   std::vector<size_t> ops = {};  // what it computes: indices into the function's ops, ascending

@@ -39,12 +39,11 @@ Sha256Digest Sha256OfFile(const std::string& path) {
   if (!file) throw fail();
   EvpSha256 hash;
   std::vector<char> buffer(1 << 20);
-  for (bool more = true; more;) {
+  while (std::feof(file.get()) == 0) {
     const size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get());
+    if (std::ferror(file.get()) != 0) throw fail();
     hash.Update(buffer.data(), n);
-    more = n == buffer.size();
   }
-  if (std::ferror(file.get())) throw fail();
   return hash.Finish();
 }
 

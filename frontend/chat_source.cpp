@@ -103,7 +103,7 @@ ChatTemplateSources GgufChat(const GgufHeader& header, const std::string& file) 
       const std::string named = fmt::format("{}.{}", key, name);
       auto found = text(named);
       if (!found) Fail(DiagKind::MissingKey, {file, "key " + named}, "tokenizer.chat_templates names it");
-      Add(chat, std::string(name), std::move(*found), file + ", " + named);
+      Add(chat, std::string(name), std::move(*found), fmt::format("{}, {}", file, named));
     }
   }
   if (chat.templates.empty()) return chat;

@@ -69,7 +69,7 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
 
 // The tokenizer's tables, and what it says about BOS and the ends of generation. In a directory its eos counts only
 // where the configurations name none; a GGUF file's turn ends come on top of its eos.
-void AddTokenizer(const OpenedModel& m, Model& model, const DiagSink& sink) {
+void AddTokenizer(const OpenedModel& m, Model& model) {
   const int64_t vocab = m.description.model.vocab;
   std::optional<LoweredTokenizer> tokenizer;
   PlanGeneration& generation = model.generation;
@@ -79,12 +79,7 @@ void AddTokenizer(const OpenedModel& m, Model& model, const DiagSink& sink) {
   } else {
     tokenizer = LoadHfTokenizer(m.directory, vocab, model.inputs);
   }
-  if (!tokenizer) {
-    const std::string& place = m.format == ModelFormat::Gguf ? m.config_path : m.directory;
-    if (sink)
-      sink({Severity::Warning, DiagKind::Unsupported, {place, ""}, "no tokenizer: the plan takes ids alone", {}});
-    return;
-  }
+  if (!tokenizer) return;
   model.tokenizer = std::move(tokenizer->section);
   generation.bos_id = tokenizer->bos_id;
   generation.add_bos = tokenizer->add_bos;
@@ -116,7 +111,7 @@ Model LoadModel(const ModelOptions& options) {
     std::string path = JoinPath(m.directory, "generation_config.json");
     if (IsPresent(path)) model.inputs.push_back({"generation", path});
   }
-  if (!options.no_tokenizer) AddTokenizer(m, model, options.sink);
+  if (!options.no_tokenizer) AddTokenizer(m, model);
   if (!options.no_chat_template) {
     const ChatTemplateSources chat =
         m.format == ModelFormat::Gguf ? GgufChat(m.gguf->header, m.config_path) : HfChat(m.directory);

@@ -139,7 +139,7 @@ OpenedModel OpenModel(const ModelOptions& options, NoWeights missing) {
   } else if (options.model.ends_with(".json")) {
     ReadJson(m, options.model, preset);
   } else {
-    MappedFile(options.model);  // says why it can't be opened, or that it is a pointer
+    const MappedFile other(options.model);  // says why it can't be opened, or that it is a pointer
     Fail(DiagKind::FileError, {options.model, ""}, "a model is a folder with config.json, a *.json or a GGUF file");
   }
   ReadWeights(m, options, missing);

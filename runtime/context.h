@@ -12,7 +12,8 @@ extern "C" {
 // major and any minor up to its own.
 #define LLMC_ABI_1_0 1u
 #define LLMC_ABI_1_1 0x10001u  // positions, state_bases, inputs, outputs
-#define LLMC_ABI_VERSION LLMC_ABI_1_1
+#define LLMC_ABI_1_2 0x20001u  // claims
+#define LLMC_ABI_VERSION LLMC_ABI_1_2
 
 // Shared by the threads of one call. Sense is by epoch: the last thread to arrive raises `epoch` and wakes sleepers.
 typedef struct LlmcBarrier {
@@ -26,6 +27,14 @@ typedef struct LlmcBarrier {
   uint32_t long_waits;
   uint8_t pad1[48];
 } LlmcBarrier;
+
+// Of one thread: how much of its share of a step is taken, by itself and by threads that are done with theirs. Steps
+// take turns with two words, so that the one that isn't in use can be cleared.
+typedef struct LlmcClaims {
+  uint64_t taken[2];  // chunks from the front in the low half, from the back in the high half
+  uint32_t turn;      // steps so far, counted by the thread itself
+  uint8_t pad[44];
+} LlmcClaims;
 
 // One forward call over `rows` consecutive tokens, at positions pos .. pos + rows - 1.
 typedef struct LlmcContext {
@@ -51,6 +60,9 @@ typedef struct LlmcContext {
   // Inputs and outputs that have no field above, by their numbers in ir/entries.def; null where the call has none.
   const void* const* inputs;
   void* const* outputs;
+  // Since 1.2. LlmcClaims[threads], zero when a call begins: a thread that is done with its share of a product takes over
+  // what others haven't begun. Null: shares are fixed.
+  LlmcClaims* claims;
 } LlmcContext;
 
 // A phase of a plan. Every thread 0 <= thread < threads of the call enters it; returns 0, or 1 after an abort.

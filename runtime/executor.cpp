@@ -49,6 +49,7 @@ Session::Session(const Executable& executable, const SessionOptions& options)
       progress_(options.progress),
       barrier_(std::make_unique<LlmcBarrier>()),
       pool_(options.pool ? options.pool : std::make_shared<ThreadPool>(CheckedThreads(options.threads))),
+      claims_(std::make_unique<LlmcClaims[]>(pool_->size())),
       governors_(kAlikeRows + 1, ThreadGovernor(pool_->size(), UsableCores())) {
   const Manifest& m = *manifest_;
   const SessionBytes bytes = SessionBytesOf(m, pool_->size());
@@ -330,6 +331,8 @@ void Session::Forward(const PlanPhase& phase, const Call& call) {
   context.total = call.total;
   context.abi = LLMC_ABI_VERSION;
   context.barrier = barrier_.get();
+  std::fill_n(claims_.get(), pool_->size(), LlmcClaims{});
+  context.claims = claims_.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
   ThreadGovernor& governor = governors_[rows <= kAlikeRows ? rows : 1];
   Job job{&executable_.steps[static_cast<size_t>(&phase - manifest_->phases.data())], executable_.program.get(),

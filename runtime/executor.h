@@ -153,6 +153,7 @@ class Session {
   std::unique_ptr<LlmcBarrier> barrier_;
   std::atomic<uint32_t> abort_request_{0};
   std::shared_ptr<ThreadPool> pool_;
+  std::unique_ptr<LlmcClaims[]> claims_;  // of each thread
   std::vector<ThreadGovernor> governors_;  // by the rows of a call: calls of as many rows are alike
 };
 

@@ -124,7 +124,9 @@ int CommandCompile(const CompileFlags& given) {
   if (flags.standalone) request.loader = ReadLoader();
   const uint64_t size = WritePlan(request, flags.output);
   request.progress = {};  // its line is gone
-  Note(fmt::format("{}: {} bytes\n", flags.output, size));
+  const bool mute = scheduled.model.tokenizer.empty() && !flags.model.no_tokenizer;
+  Note(fmt::format("{}: {} bytes{}\n", flags.output, size,
+                   mute ? "; the model has no tokenizer, so the plan takes ids alone" : ""));
   return 0;
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 #include "backends/kernels/panel_a8.h"
 #include "backends/kernels/rows.h"
+#include "backends/kernels/shares.h"
 #include "backends/kernels/tiles_f32.h"
 
 namespace KERNELS_NAMESPACE {
 
-constexpr int64_t kBlockRows = 240;  // rows summed at once against one tile: a multiple of 4, 5, 6, 8 and 12
+constexpr int64_t kClaimBytes = 65536;  // of weights times rows: what a claimed chunk is worth at least
+constexpr int64_t kBlockRows = 240;     // rows summed at once against one tile: a multiple of 4, 5, 6, 8 and 12
 
 // What a linear multiplies: rows of x, a8 (x_a8) or f32.
 struct Factor {
@@ -84,6 +86,12 @@ struct LinearCall {
   Epilogue then;  // with one result
 };
 
+// Tiles of a claimed chunk: whole grains.
+INLINE int64_t ChunkOf(int64_t tile_bytes, int64_t rows, int64_t grain) {
+  const int64_t units = kClaimBytes / (tile_bytes * rows * grain);
+  return (units < 1 ? 1 : units) * grain;
+}
+
 // Where a tile's columns go.
 struct Part {
   float* out;
@@ -102,8 +110,8 @@ INLINE void StoreTileRow(const Part& p, const Epilogue& then, int64_t row, F32x1
 
 // Each tile is a result's columns.
 template <Type T, bool kQuantized>
-INLINE void LinearParts(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread,
-                        uint32_t threads) {
+INLINE void LinearParts(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, int64_t claimed,
+                        const LlmcContext* c, uint32_t thread, uint32_t threads) {
   const Part parts[3] = {{reinterpret_cast<float*>(a.out[0]), a.bias, a.n[0], 0},
                          {reinterpret_cast<float*>(a.out[1]), a.bias ? a.bias + a.n[0] : nullptr, a.n[1], 0},
                          {reinterpret_cast<float*>(a.out[2]), a.bias ? a.bias + a.n[0] + a.n[1] : nullptr, a.n[2], 0}};
@@ -115,21 +123,26 @@ INLINE void LinearParts(const LinearCall& a, int64_t rows, int64_t over, int64_t
     p.column = 16 * (a.interleave ? tile >> 1 : tile - (which > 0 ? tiles0 : 0) - (which > 1 ? tiles1 : 0));
     return p;
   };
-  const Range range = Share(tiles0 + tiles1 + tiles2, a.interleave ? 2 * grain : grain, over, kTiles, thread, threads);
+  const int64_t unit = a.interleave ? 2 * grain : grain;
+  Shares shares(c, tiles0 + tiles1 + tiles2, unit, over, claimed, ChunkOf(tile_bytes, rows, unit), thread, threads);
+  Range range;
   if (rows == 1) {
     constexpr int kTogether = kQuantized || kIsFloat<T> ? 1 : 2;
-    int64_t t = range.begin;
 #pragma clang loop unroll(disable)
-    for (; t + kTogether <= range.end; t += kTogether) {
-      F32x16 v[kTogether];
-      RowTimesTiles<T, kQuantized, kTogether>(a.f, a.w + t * tile_bytes, tile_bytes, v);
+    while (shares.Next(range)) {
+      int64_t t = range.begin;
+#pragma clang loop unroll(disable)
+      for (; t + kTogether <= range.end; t += kTogether) {
+        F32x16 v[kTogether];
+        RowTimesTiles<T, kQuantized, kTogether>(a.f, a.w + t * tile_bytes, tile_bytes, v);
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kTogether; ++i) StoreTileRow(part_of(t + i), a.then, 0, v[i]);
-    }
-    if (kTogether > 1 && t < range.end) {
-      F32x16 v[1];
-      RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, v);
-      StoreTileRow(part_of(t), a.then, 0, v[0]);
+        for (int i = 0; i < kTogether; ++i) StoreTileRow(part_of(t + i), a.then, 0, v[i]);
+      }
+      if (kTogether > 1 && t < range.end) {
+        F32x16 v[1];
+        RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, v);
+        StoreTileRow(part_of(t), a.then, 0, v[0]);
+      }
     }
     return;
   }
@@ -150,19 +163,22 @@ INLINE void LinearParts(const LinearCall& a, int64_t rows, int64_t over, int64_t
       }
     }
   };
-  int64_t t = range.begin;
 #pragma clang loop unroll(disable)
-  for (; t + kTogether <= range.end; t += kTogether) tiles_at(t, Count<kTogether>{});
-  if constexpr (kTogether > 1) {
+  while (shares.Next(range)) {
+    int64_t t = range.begin;
 #pragma clang loop unroll(disable)
-    for (; t < range.end; ++t) tiles_at(t, Count<1>{});
+    for (; t + kTogether <= range.end; t += kTogether) tiles_at(t, Count<kTogether>{});
+    if constexpr (kTogether > 1) {
+#pragma clang loop unroll(disable)
+      for (; t < range.end; ++t) tiles_at(t, Count<1>{});
+    }
   }
 }
 
 // One result whose blocks of 32 columns may be quantised: of each tile, or of each pair of tiles (gate and up).
 template <Type T, bool kQuantized>
-INLINE void LinearColumns(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread,
-                          uint32_t threads) {
+INLINE void LinearColumns(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, int64_t claimed,
+                          const LlmcContext* c, uint32_t thread, uint32_t threads) {
   const int64_t n = a.n[0], tile_bytes = BytesOfTile<T>(a.f.k), each = a.pair ? 2 : 1;
   const auto biased = [&](F32x16 v, const float* bias, int64_t column) {
     return bias ? Add(v, LoadColumns(bias + column, n - column < 16 ? n - column : 16)) : v;
@@ -183,48 +199,57 @@ INLINE void LinearColumns(const LinearCall& a, int64_t rows, int64_t over, int64
       QuantizeBlock(Load(pending), v, a.out[0] + row * A8RowBytes(n), n, column / 32);
     }
   };
-  const Range range = Share((n + 15) / 16, grain, over, kTiles, thread, threads);
+  Shares shares(c, (n + 15) / 16, grain, over, claimed, ChunkOf(each * tile_bytes, rows, grain), thread, threads);
+  Range range;
   if (rows == 1) {
 #pragma clang loop unroll(disable)
-    for (int64_t t = range.begin; t < range.end; ++t) {
-      F32x16 v[2];
-      if (a.pair) {
-        RowTimesTiles<T, kQuantized, 2>(a.f, a.w + 2 * t * tile_bytes, tile_bytes, v);
-      } else {
-        F32x16 one[1];
-        RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, one);
-        v[0] = v[1] = one[0];
+    while (shares.Next(range)) {
+#pragma clang loop unroll(disable)
+      for (int64_t t = range.begin; t < range.end; ++t) {
+        F32x16 v[2];
+        if (a.pair) {
+          RowTimesTiles<T, kQuantized, 2>(a.f, a.w + 2 * t * tile_bytes, tile_bytes, v);
+        } else {
+          F32x16 one[1];
+          RowTimesTiles<T, kQuantized, 1>(a.f, a.w + t * tile_bytes, tile_bytes, one);
+          v[0] = v[1] = one[0];
+        }
+        put(0, half, 16 * t, value(0, v[0], v[1], 16 * t));
       }
-      put(0, half, 16 * t, value(0, v[0], v[1], 16 * t));
     }
     return;
   }
   alignas(64) float sums[kBlockRows * 16 * 2];  // gate and up of each row
+  const auto tile_at = [&](int64_t t, int64_t first, int64_t n_rows) {
+    if (a.pair) {
+      RowsTimesTiles<T, kQuantized, 2>(a.f, first, n_rows, a.w + 2 * t * tile_bytes, tile_bytes, sums);
+    } else {
+      RowsTimesTiles<T, kQuantized, 1>(a.f, first, n_rows, a.w + t * tile_bytes, tile_bytes, sums);
+    }
 #pragma clang loop unroll(disable)
-  for (int64_t first = 0; first < rows; first += kBlockRows) {
-    const int64_t n_rows = rows - first < kBlockRows ? rows - first : kBlockRows;
+    for (int64_t i = 0; i < n_rows; ++i) {
+      const float* sum = sums + 16 * each * i;
+      put(first + i, half + 16 * i, 16 * t, value(first + i, Load(sum), Load(sum + 16), 16 * t));
+    }
+  };
 #pragma clang loop unroll(disable)
-    for (int64_t t = range.begin; t < range.end; ++t) {
-      if (a.pair) {
-        RowsTimesTiles<T, kQuantized, 2>(a.f, first, n_rows, a.w + 2 * t * tile_bytes, tile_bytes, sums);
-      } else {
-        RowsTimesTiles<T, kQuantized, 1>(a.f, first, n_rows, a.w + t * tile_bytes, tile_bytes, sums);
-      }
+  while (shares.Next(range)) {
 #pragma clang loop unroll(disable)
-      for (int64_t i = 0; i < n_rows; ++i) {
-        const float* sum = sums + 16 * each * i;
-        put(first + i, half + 16 * i, 16 * t, value(first + i, Load(sum), Load(sum + 16), 16 * t));
-      }
+    for (int64_t first = 0; first < rows; first += kBlockRows) {
+#pragma clang loop unroll(disable)
+      for (int64_t t = range.begin; t < range.end; ++t)
+        tile_at(t, first, rows - first < kBlockRows ? rows - first : kBlockRows);
     }
   }
 }
 
 template <Type T, bool kQuantized>
-CHOICE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, uint32_t thread, uint32_t threads) {
+CHOICE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grain, int64_t claimed,
+                   const LlmcContext* c, uint32_t thread, uint32_t threads) {
   if (a.pair || a.out_type == kA8) {
-    LinearColumns<T, kQuantized>(a, rows, over, grain, thread, threads);
+    LinearColumns<T, kQuantized>(a, rows, over, grain, claimed, c, thread, threads);
   } else {
-    LinearParts<T, kQuantized>(a, rows, over, grain, thread, threads);
+    LinearParts<T, kQuantized>(a, rows, over, grain, claimed, c, thread, threads);
   }
 }
 
@@ -232,7 +257,7 @@ CHOICE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grai
   int64_t k, int64_t n0, int64_t n1, int64_t n2, int64_t weight_type, int64_t k_split, int64_t interleave,          \
       int64_t has_bias, int64_t pair, int64_t act, int64_t alpha, int64_t limit, int64_t then0, int64_t then1,      \
       int64_t then2, int64_t other_row, int64_t out_type, int64_t x_space, int64_t other_space, int64_t out0_space, \
-      int64_t out1_space, int64_t out2_space, int64_t over, int64_t grain
+      int64_t out1_space, int64_t out2_space, int64_t over, int64_t grain, int64_t claimed
 #define LINEAR_CALL(stride)                                                                                        \
   const float* bias = has_bias ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[2])) : nullptr;        \
   const LinearCall a {                                                                                             \
@@ -242,7 +267,7 @@ CHOICE void Linear(const LinearCall& a, int64_t rows, int64_t over, int64_t grai
         interleave, pair, out_type, {act, alpha, limit},                                                           \
         EpilogueOf(then0, then1, then2, other_row, At(c, thread, other_space, rec[3]), n0)                         \
   }
-#define LINEAR_OF(T, quantized) Linear<T, quantized>(a, rows, over, grain, thread, threads)
+#define LINEAR_OF(T, quantized) Linear<T, quantized>(a, rows, over, grain, claimed, c, thread, threads)
 KERNEL void linear_a8(KERNEL_CALL, LINEAR_CONSTANTS) {
   LINEAR_CALL(A8RowBytes(k));
 #define CASE(T) \

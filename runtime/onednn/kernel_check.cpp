@@ -63,6 +63,8 @@ class Checker {
   void Check() const {
     for (const auto& [name, value] : values_) CheckRange(name, value);
     CheckDivision(Value("over"));
+    if (Has("claimed") && Value("claimed") != 0)
+      Fail("claimed, in a list of steps");  // nobody says between which barriers
     if (Has("k_split") && (Value("k") / Unit()) % Value("k_split") != 0)
       Fail("k " + Text("k") + " isn't k_split " + Text("k_split") + " whole parts");
     if (Has("k") && Value("k") % Unit() != 0) Fail("k " + Text("k") + " isn't a multiple of " + std::to_string(Unit()));

@@ -144,6 +144,10 @@ class InspectTest(PlanTest):
         self.assertEqual(rows[0]["ops"].split(" + ")[0], "embed")
         self.assertIn("$embed", rows[0]["reads"])
         self.assertIn("logits", rows[-1]["makes"])
+        # Products that stand alone between barriers, and no other work.
+        over = {row["ops"].split(" + ")[0]: row["over"] for row in rows}
+        self.assertEqual(over["linear"], "tiles, claimed")
+        self.assertFalse([row for row in rows if "claimed" in row["over"] and not row["ops"].startswith("linear")])
         text = self.ok(LLMC, "inspect", plan, "--schedule").stdout
         self.assertRegex(text, r"(?m)^decode +\d+ calls in \d+ steps$")
 

@@ -60,11 +60,11 @@ class Text(CliTest):
         for flags in (["-p", "7+12="], ["--tokens", ids], ["--perplexity", TINY / "README.md"]):
             self.fails(1, LLMC_RUN, self.plan, *flags, says="no tokenizer")
 
-    def test_a_folder_without_a_tokenizer_is_warned_about(self):
+    def test_a_model_without_a_tokenizer_is_named(self):
         folder = self.folder / "mute"
         shutil.copytree(TINY, folder, ignore=shutil.ignore_patterns("tokenizer*"))
         command = (LLMC, "compile", folder, "-o", self.folder / "mute.plan")
-        self.assertIn("mute: warning: no tokenizer: the plan takes ids alone", self.ok(*command).stderr)
+        self.assertIn("bytes; the model has no tokenizer, so the plan takes ids alone", self.ok(*command).stderr)
         self.assertNotIn("tokenizer", self.ok(*command, "--no-tokenizer").stderr)
 
     def test_answers_keep_to_schemas_and_grammars(self):

@@ -56,7 +56,7 @@ class ByRowTest : public ::testing::TestWithParam<TinyModel> {
 TEST_P(ByRowTest, RowsOfThreeSequencesAreThoseOfEachAlone) {
   const MemoryPlan plan(Request());
   const Manifest& m = plan.manifest();
-  EXPECT_EQ(m.abi, LLMC_ABI_1_1);
+  EXPECT_EQ(m.abi, LLMC_ABI_1_2);
   EXPECT_TRUE(m.phases[2].contract.by_row);
   EXPECT_FALSE(m.phases[1].contract.by_row);
   Interpreter interpreter(module_, *weights_, 1, 3);

@@ -106,8 +106,8 @@ class Call {
   }
   Call& Divide(Over over, int64_t grain) { return Constant("over", over).Constant("grain", grain); }
 
-  // Runs all threads of the call, one after another.
-  void Run(const KernelEntry* table, World& world, uint32_t threads) const {
+  // Runs all threads of the call, one after another; claimed: the first then does the work of all.
+  void Run(const KernelEntry* table, World& world, uint32_t threads, bool claimed = false) const {
     const KernelEntry* entry = table;
     while (entry->name != nullptr && kernel_ != entry->name) ++entry;
     ASSERT_NE(entry->name, nullptr) << kernel_;
@@ -119,7 +119,7 @@ class Call {
     std::vector<int64_t> k;
     for (const std::string& name : Words(entry->constants)) {
       const auto value = constants_.find(name);
-      k.push_back(value == constants_.end() ? 0 : value->second);
+      k.push_back(name == "claimed" && claimed ? 1 : value == constants_.end() ? 0 : value->second);
     }
     ASSERT_EQ(static_cast<size_t>(entry->arity), k.size()) << kernel_;
     const size_t stride = (world.spaces_[kPrivate].size + 63) / 64 * 64;
@@ -139,19 +139,25 @@ class Call {
     c.rows = rows_;
     c.pos = world.pos;
     c.total = world.pos + rows_;
+    LlmcClaims claims[World::kThreads] = {};
+    c.claims = claims;
     for (uint32_t t = 0; t < threads; ++t)
       Invoke(entry, c, t, threads, record.data(), k, std::make_index_sequence<33>());
     // Thread 0's private space counts; with one thread or undivided work the others' are equal to it.
     if (stride != 0) std::memcpy(world.spaces_[kPrivate].data(), scratch.data(), world.spaces_[kPrivate].size);
   }
 
-  // Native with 1 .. 4 threads, emulated (slow) with 1 and 3: every space but the private one as in `expected` to the
-  // bit.
+  // Native with 1 .. 4 threads and with claimed tiles, emulated (slow) with 1 and 3: every space but the private one as
+  // in `expected` to the bit.
   void Check(const World& before, const World& expected, const std::string& what) const {
+    const auto over = constants_.find("over");
+    const bool tiles = over != constants_.end() && over->second == kTiles;
     for (const KernelEntry* table : RunnableKernels()) {
-      for (uint32_t threads = 1; threads <= World::kThreads; threads += table == NativeKernels() ? 1 : 2) {
+      const bool native = table == NativeKernels();
+      for (uint32_t threads = 1; threads <= World::kThreads + (native && tiles ? 1 : 0); threads += native ? 1 : 2) {
         World world = before;
-        Run(table, world, threads);
+        const bool claimed = threads > World::kThreads;
+        Run(table, world, claimed ? 2 : threads, claimed);
         for (const long space : {kWeights, kShared, kStates, kLogits}) {
           const Bytes &got = world.spaces_[space], &want = expected.spaces_[space];
           ASSERT_EQ(got.size, want.size);

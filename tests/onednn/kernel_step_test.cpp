@@ -43,6 +43,7 @@ const std::map<std::string, std::vector<int64_t>> kValues = {
     {"k_split", {1, 2}},
     {"grain", {2}},
     {"interleave", {0}},
+    {"claimed", {0}},
     {"offset", {0, 3}},
     {"is_position_embed", {0, 1}},
     {"is_layer_norm", {0, 1}},

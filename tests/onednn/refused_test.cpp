@@ -11,10 +11,10 @@ constexpr int64_t kF32 = kernels::kF32, kA8 = kernels::kA8, kQ4_1 = kernels::kQ4
 
 KernelStep Linear() {
   // k n0 n1 n2 weight_type k_split interleave has_bias pair act alpha limit then0 then1 then2 other_row out_type
-  // x_space other_space out0_space out1_space out2_space over grain
+  // x_space other_space out0_space out1_space out2_space over grain claimed
   return {"linear_a8",
           false,
-          {64, 32, 0, 0, kQ4_1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, 1, 1, 1, 1, 1, 2, 1},
+          {64, 32, 0, 0, kQ4_1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kF32, 1, 1, 1, 1, 1, 2, 1, 0},
           {0, 0, 0, 0, 0, 0, 0}};
 }
 KernelStep Embed() {
@@ -61,7 +61,7 @@ TEST(Refused, NothingThatIsRight) {
 TEST(Refused, KernelsAndTheirArity) {
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.kernel = "linear"; }), "step 0: there is no kernel linear");
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.constants.pop_back(); }),
-            "step 0: kernel linear_a8 takes 24 constants, the step has 23");
+            "step 0: kernel linear_a8 takes 25 constants, the step has 24");
   EXPECT_EQ(MessageOf(Linear(), [](KernelStep& s) { s.words.push_back(0); }),
             "step 0: kernel linear_a8 takes 7 words, the step has 8");
 }
@@ -91,6 +91,7 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(12, kernels::kThens), "step 0: kernel linear_a8: then0 8 isn't a step that the kernel knows");
   EXPECT_EQ(linear(13, kernels::kThenAct | math::kActivations << 8),
             "step 0: kernel linear_a8: then1 2306 isn't a step that the kernel knows");
+  EXPECT_EQ(linear(24, 1), "step 0: kernel linear_a8: claimed, in a list of steps");
   EXPECT_EQ(linear(23, 0), "step 0: kernel linear_a8: grain 0 isn't in 1..2147483648");
   const auto attention = [](size_t constant, int64_t value) {
     return MessageOf(Attention(), [&](KernelStep& s) { s.constants[constant] = value; });

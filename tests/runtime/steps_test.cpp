@@ -282,7 +282,7 @@ TEST(StepLibrary, WhatCantBeUsedIsNamed) {
         "belongs beside the program", "LLMC_ONEDNN_LIBRARY"}},
       {{folder / "text.so"}, {"which can't be opened: ", "text.so"}},
       {{LLMC_FAKE_NEWER}, {"of version 2, and ", "fake_newer.so has 77"}},
-      {{LLMC_FAKE_CONTEXT}, {"of ABI 65537, and ", "fake_context.so has 78"}},
+      {{LLMC_FAKE_CONTEXT}, {"of ABI 131073, and ", "fake_context.so has 78"}},
       {{LLMC_FAKE_CPU}, {"which this CPU (", "needs hyperdrive warp"}},
       {{LLMC_FAKE_NONE}, {"isn't one: it has no llmc_onednn_library"}},
       {{LLMC_FAKE_DNNL}, {"can't be opened without oneDNN (libdnnl.so.99: ", "Debian: libdnnl2"}},

@@ -7,6 +7,7 @@
 #include "backends/lower.h"
 #include "ir/op.h"
 #include "passes/rewrite.h"
+#include "runtime/context.h"
 #include "runtime/plan_steps.h"
 #include "tools/workbench/views.h"
 
@@ -55,7 +56,8 @@ std::vector<std::vector<CallView>> CallsOf(const PlanFile& plan, const Module& m
     std::vector<CallView>& calls = views.emplace_back();
     for (size_t c = 0; c < phase.calls.size(); ++c) {
       const KernelCall& call = phase.calls[c];
-      calls.push_back({phase.onednn ? (call.product ? "dnnl" : call.kernel) : names[next][c], call.ops});
+      calls.push_back({phase.onednn ? (call.product ? "dnnl" : call.kernel) : names[next][c], call.ops,
+                       call.claimed && plan.manifest().abi >= LLMC_ABI_1_2});
     }
     if (!phase.onednn) ++next;
   }
@@ -109,7 +111,7 @@ Report ScheduleReport(const PlanFile& plan) {
             makes.push_back("%" + ToText(ValueAt(func, result).name) + " " + place);
       }
       table.rows.push_back({int64_t{schedule.step}, call.function, OpsText(func, call),
-                            std::string(OverText(schedule.over)), schedule.grain,
+                            std::string(OverText(schedule.over)) + (call.claimed ? ", claimed" : ""), schedule.grain,
                             fmt::format("{}", fmt::join(makes, ", ")), fmt::format("{}", fmt::join(reads, ", "))});
     }
     report.facts.push_back(

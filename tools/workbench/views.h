@@ -38,6 +38,7 @@ std::string HexText(const Sha256Digest& digest);
 struct CallView {
   std::string function;     // KERNEL.N, as --code lists it; "dnnl" for a product by oneDNN; "": no code
   std::vector<size_t> ops;  // of the function
+  bool claimed = false;     // threads take over one another's tiles
 };
 // By the functions of the module, which is the plan's final one.
 std::vector<std::vector<CallView>> CallsOf(const PlanFile& plan, const Module& module);
