@@ -176,10 +176,9 @@ void FromInterpreter(const Manifest& manifest, const Module& module, const Weigh
 static PlanSelfTest KnownLogits(const Manifest& manifest, const std::vector<std::string>& code, const Module& module,
                                 const WeightSource& source, const uint8_t* weights) {
   PlanSelfTest test;
-  static const PlanContract decoders;
   const bool encoder = IsEncoder(manifest);
   const bool fed_tokens = std::all_of(manifest.phases.begin(), manifest.phases.end(), [](const PlanPhase& phase) {
-    return phase.contract == decoders || !GivesLogits(phase.kind);
+    return IsDecoders(phase.contract) || !GivesLogits(phase.kind);
   });
   if (!fed_tokens) return test;  // it feeds tokens from position 0 and compares logits, or an encoder's rows
   if (encoder && manifest.numerics != "exact") return test;  // hashes alone are kept of rows

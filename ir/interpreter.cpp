@@ -190,8 +190,8 @@ int64_t Interpreter::Impl::CheckCall(const Func& func, const EntryCall& call) co
   const int64_t context = std::min(module.options.IntOr("context", kMost), kMost);
   if (pos != nullptr) {
     const bool each = !pos->type.dims.empty();
-    by_row("positions", call.positions.size(), each ? rows : 1);
-    const int64_t behind = each ? 1 : rows;  // rows from a position on
+    if (!each || call.positions.size() != 1) by_row("positions", call.positions.size(), each ? rows : 1);
+    const int64_t behind = call.positions.size() > 1 ? 1 : rows;  // rows from a position on
     for (const int32_t at : call.positions) {
       if (at < 0 || at > context - behind) {
         FailRun(func, std::to_string(rows) + " tokens from position " + std::to_string(at) +
@@ -228,7 +228,12 @@ std::vector<float> Interpreter::Impl::Run(
     }
   };
   bind(EntryInput::Tokens, call.tokens.data());
-  bind(EntryInput::Pos, call.positions.data());
+  // One position is the first row's, and the others follow it.
+  std::vector<int32_t> positions(call.positions.begin(), call.positions.end());
+  while (positions.size() == 1 && std::ssize(positions) < rows) {
+    for (int64_t row = 1; row < rows; ++row) positions.push_back(positions[0] + static_cast<int32_t>(row));
+  }
+  bind(EntryInput::Pos, positions.data());
   bind(EntryInput::Total, &total);
   bind(EntryInput::Lengths, call.lengths.data());
   bind(EntryInput::Hidden, call.hidden.data());

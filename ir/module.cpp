@@ -115,9 +115,8 @@ const Value* FindInput(const Func& func, EntryInput input) {
 }
 
 bool IsDecoderCall(const Func& func) {
-  const Value* pos = FindInput(func, EntryInput::Pos);
-  return func.params.size() == 3 && FindInput(func, EntryInput::Tokens) != nullptr && pos != nullptr &&
-         pos->type.dims.empty() && FindInput(func, EntryInput::Total) != nullptr &&
+  return func.params.size() == 3 && FindInput(func, EntryInput::Tokens) != nullptr &&
+         FindInput(func, EntryInput::Pos) != nullptr && FindInput(func, EntryInput::Total) != nullptr &&
          func.output == EntryOutput::Logits && func.kind == EntryKind::Chunkable;
 }
 

@@ -174,7 +174,8 @@ struct Module {
 
 // The parameter that is an input of ir/entries.def; nullptr: the function doesn't take it.
 const Value* FindInput(const Func& func, EntryInput input);
-// Whether a function is called like a decoder's: tokens of one sequence behind one another, pos, total; logits; in parts.
+// Whether a function is called like a decoder's: tokens of one sequence behind one another, pos (of the first, also where
+// each row could have its own), total; logits; in parts.
 // Evaluations and plans of today run these alone.
 bool IsDecoderCall(const Func& func);
 // The kind of a state that the verifier has passed.

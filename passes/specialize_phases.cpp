@@ -2,7 +2,8 @@
 //
 //   @prefill  up to `chunk` rows, logits of the last row alone; behind the last attention only that row is computed
 //   @decode   one row
-//   @score    up to 16 rows, logits of every row (all positions, perplexity, verification of drafts)
+//   @score    up to 16 rows, logits of every row (all positions, perplexity, verification of drafts; one token each of
+//             several sequences: %pos is i32[S])
 //   @hidden   with the option `hidden`: up to `chunk` rows, what the head reads of every row
 //   @hidden   of a @forward that gives hidden rows of whole sequences: the function itself
 // S stays a symbol with the clone's range: rows are never padded, the executor cuts a prompt into chunks and a rest.
@@ -109,6 +110,15 @@ bool SpecializePhases(Module& module, const PassContext&) {
   };
   std::vector<Func> phases = {clone("prefill", chunk), clone("decode", 1), clone("score", kScoreRows)};
   KeepLastRow(module, phases[0]);
+  // States that are addressed by positions are anybody's: rows of @score may each stand in a sequence of its own.
+  const bool addressed = std::all_of(module.globals.begin(), module.globals.end(), [](const Global& global) {
+    return global.kind != GlobalKind::State || KindOf(global).holds == StateHolds::POSITIONS;
+  });
+  if (addressed) {
+    for (Value& value : phases[2].values) {
+      if (&value == FindInput(phases[2], EntryInput::Pos)) value.type.dims = {Dim(std::string("S"))};
+    }
+  }
   const AttrValue* hidden = module.options.Find("hidden");
   if (hidden != nullptr && *hidden == AttrValue(true)) ReturnHidden(phases.emplace_back(clone("hidden", chunk)));
   for (Func& func : module.funcs)

@@ -51,6 +51,8 @@ class Chat {
     RenderChat(run_.executable, "[" + ChatMessage("user", "") + "]", "chat");  // a plan without a template ends here
     if (sampler_options_.temperature != 0)
       std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampler_options_.seed));
+    else
+      SayWhatGreedyIgnores(run_.options);
     if (terminal_)
       OnTerminal();
     else

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "runtime/answer.h"
+#include "runtime/answer_text.h"
 #include "runtime/logprobs.h"
 #include "runtime/plan_io.h"
 #include "runtime/report.h"
-#include "runtime/stop_strings.h"
 
 namespace llmc {
 namespace {
@@ -18,11 +18,8 @@ class Completer {
       : run_(run), prompt_(prompt), tokenizer_(tokenizer), most_(most) {}
 
   struct Result {
-    Result(uint32_t logprobs_n, const Tokenizer* tokenizer) : logprobs(logprobs_n, tokenizer) {}
-    std::vector<int32_t> ids;
-    std::string text;  // or the ids, comma-separated
+    AnswerText answer;
     std::string stop = "length";
-    Logprobs logprobs;
     uint64_t seed = 0, first = 0;  // first: when the first token was there
     double sum = 0;                // of the log probabilities of the tokens that were drawn
     uint64_t drawn = 0;            // the one that ended the answer is among them
@@ -32,14 +29,10 @@ class Completer {
   // show: print what there is as it comes. score: sum the log probabilities.
   Result Complete(const SamplerOptions& sampling, bool show, bool score) {
     const RunOptions& o = run_.options;
-    Result result(o.logprobs, tokenizer_);
+    Result result{AnswerText(o, tokenizer_)};
     result.seed = sampling.seed;
     Sampler sampler(sampling, prompt_);
-    StopStrings stops(o.stop);
-    std::optional<StreamDecoder> decoder;
-    if (!o.print_tokens) decoder.emplace(*tokenizer_, true);
     const auto emit = [&](const std::string& piece) {
-      result.text += piece;
       if (show && !piece.empty()) WriteOut(piece);
     };
     result.stop =
@@ -50,14 +43,12 @@ class Completer {
             ++result.drawn;
           }
           if (ends) return true;
-          result.ids.push_back(id);
-          if (o.logprobs > 0) result.logprobs.Add(logits, id);
-          emit(decoder ? stops.Push(decoder->Push(id)) : (result.ids.size() > 1 ? "," : "") + std::to_string(id));
-          return !stops.stopped();
+          emit(result.answer.Add(logits, id));
+          return !result.answer.stopped();
         });
-    if (stops.stopped()) result.stop = "string";
+    if (result.answer.stopped()) result.stop = "string";
     if (result.first == 0) result.first = NowNanoseconds();  // nothing came
-    if (decoder) emit(stops.Push(decoder->Finish()) + stops.Finish());
+    emit(result.answer.Finish());
     return result;
   }
 
@@ -103,7 +94,10 @@ void RunGenerate(RunState& run) {
   SamplerOptions sampling = SamplerOf(run, most);
   const bool random = sampling.temperature != 0, several = o.best_of > 1;
   if (several && !random) throw RunUsageError("--best-of draws answers: it needs a temperature above 0");
-  if (random) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
+  if (random)
+    std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampling.seed));
+  else
+    SayWhatGreedyIgnores(o);
 
   Completer completer(run, prompt, tokenizer ? &*tokenizer : nullptr, most);
   const uint64_t start = NowNanoseconds();
@@ -111,42 +105,37 @@ void RunGenerate(RunState& run) {
   // Of the first answer: those that follow have its prompt.
   const double ttft_ms = Milliseconds(start, best.first);
   const uint64_t first = best.first;
-  uint64_t decoded = best.ids.empty() ? 0 : best.ids.size() - 1;
+  uint64_t decoded = best.answer.ids().empty() ? 0 : best.answer.ids().size() - 1;
   for (uint32_t i = 1; i < o.best_of; ++i) {
     ++sampling.seed;
     Completer::Result next = completer.Complete(sampling, false, true);
-    decoded += next.ids.size();
+    decoded += next.answer.ids().size();
     if (next.mean() > best.mean()) best = std::move(next);
   }
   const uint64_t end = NowNanoseconds();
-  if (several && !o.json) WriteOut(best.text);
-  if (!o.json && !best.ids.empty()) WriteOut("\n");
+  if (several && !o.json) WriteOut(best.answer.text());
+  if (!o.json && !best.answer.ids().empty()) WriteOut("\n");
 
   const double decode_ms = Milliseconds(first, end);
   std::fprintf(stderr,
                "load %.1f ms; prompt %zu tokens, %.1f ms to the first token (%.1f tokens/s); %zu new tokens, %.1f "
                "tokens/s; %u threads; stop: %s%s\n",
-               run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), best.ids.size(),
+               run.load_ms, prompt.size(), ttft_ms, PerSecond(prompt.size(), ttft_ms), best.answer.ids().size(),
                PerSecond(decoded, decode_ms), run.session.threads(), best.stop.c_str(), SpeculationText(run).c_str());
   if (several)
     std::fprintf(stderr, "best of %u: seed %llu, mean log probability %.4f\n", o.best_of,
                  static_cast<unsigned long long>(best.seed), best.mean());
-  if (o.logprobs > 0 && !o.json) std::fputs(best.logprobs.Lines().c_str(), stderr);
+  if (o.logprobs > 0 && !o.json) std::fputs(best.answer.logprobs().Lines().c_str(), stderr);
   if (!o.json) return;
-  std::string list;
-  for (const int32_t id : best.ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
   JsonObject json;
-  if (tokenizer) json.Text("text", best.text);
-  json.Raw("tokens", "[" + list + "]").Text("stop", best.stop);
-  if (random) json.Integer("seed", best.seed);
-  if (several) json.Number("mean_logprob", best.mean());
-  if (o.logprobs > 0) json.Raw("logprobs", best.logprobs.Json());
+  best.answer.Put(json, best.stop, random ? std::optional(best.seed) : std::nullopt,
+                  several ? std::optional(best.mean()) : std::nullopt);
   json.Number("load_ms", run.load_ms).Number("ttft_ms", ttft_ms);
   json.Number("prefill_tokens_per_second", PerSecond(prompt.size(), ttft_ms))
       .Number("decode_tokens_per_second", PerSecond(decoded, decode_ms));
   json.Integer("peak_rss_bytes", PeakResidentBytes())
       .Integer("prompt_tokens", prompt.size())
-      .Integer("generated_tokens", best.ids.size());
+      .Integer("generated_tokens", best.answer.ids().size());
   if (run.speculator.speculates()) {
     const SpeculationCounts& c = run.speculator.counts();
     json.Integer("proposed_tokens", c.proposed).Integer("accepted_tokens", c.accepted).Integer("verify_calls", c.calls);

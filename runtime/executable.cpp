@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "runtime/plan_steps.h"
 #include "runtime/step_library.h"
 
 namespace llmc {
@@ -13,12 +14,23 @@ namespace {
 // Whether the executor gives a phase what it takes: a decoder's inputs, or those of hidden rows in one sequence.
 bool CanRun(const PlanPhase& phase) {
   const PlanContract& c = phase.contract;
-  if (GivesLogits(phase.kind)) return c == PlanContract{};
+  if (GivesLogits(phase.kind)) return IsDecoders(c);
   return !c.by_row && c.output == EntryOutput::Hidden &&
          std::find(c.inputs.begin(), c.inputs.end(), EntryInput::Lengths) == c.inputs.end();
 }
 
 }  // namespace
+
+void CheckRowsAreAlike(const Manifest& manifest) {
+  for (const PlanPhase& phase : manifest.phases) {
+    if (phase.kind == PhaseKind::Prefill) continue;
+    for (const PlanStep& step : phase.steps) {
+      if (step.kind == static_cast<uint32_t>(PlanStepKind::Dnnl) &&
+          DecodeDnnlStep(step.payload, "step").compute != DnnlCompute::Blocks)
+        throw PlanError(Joined({"its bits depend on how many rows a call has (", manifest.numerics, ")"}));
+    }
+  }
+}
 
 void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std::string& name)>& entry,
                std::string_view where, std::shared_ptr<const StepLibrary> library) {

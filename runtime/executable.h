@@ -55,4 +55,8 @@ struct Executable {
 void MakeSteps(Executable& executable, const std::function<LlmcPhaseFn(const std::string& name)>& entry,
                std::string_view where, std::shared_ptr<const StepLibrary> library = nullptr);
 
+// Throws PlanError where a call of several rows doesn't give each row the bits of a call of one: products of oneDNN in f32
+// or bf16 add in an order that depends on the rows.
+void CheckRowsAreAlike(const Manifest& manifest);
+
 }  // namespace llmc

@@ -40,33 +40,37 @@ struct Session::Job {
   std::atomic<size_t> failed{0};  // 1 + number of a library step that failed
 };
 
+Workspace::Workspace(const Executable& executable, const SessionOptions& options)
+    : pool(options.pool ? options.pool : std::make_shared<ThreadPool>(CheckedThreads(options.threads))),
+      claims(std::make_unique<LlmcClaims[]>(pool->size())),
+      governors(kAlikeRows + 1, ThreadGovernor(pool->size(), UsableCores())) {
+  const SessionBytes bytes = SessionBytesOf(*executable.manifest, pool->size());
+  if (!executable.interpret) {
+    shared = Reservation::Zeros(bytes.shared, bytes.shared >= kHugePage, "the shared arena", options.memory);
+    scratch = Reservation::Zeros(bytes.scratch, false, "the threads' arenas", options.memory);
+    if (executable.program)
+      scratchpads = Reservation::Zeros(executable.program->scratchpad_bytes() * pool->size(), false, "scratchpads",
+                                       options.memory);
+  }
+  logits = Reservation::Zeros(bytes.logits, false, "logits", options.memory);
+}
+
 Session::Session(const Executable& executable, const SessionOptions& options)
     : executable_(executable),
       manifest_(executable.manifest),
       context_(options.context == 0 ? manifest_->context : options.context),
       chunk_(options.chunk == 0 ? manifest_->chunk : options.chunk),
       adapt_(options.adapt),
-      progress_(options.progress),
-      barrier_(std::make_unique<LlmcBarrier>()),
-      pool_(options.pool ? options.pool : std::make_shared<ThreadPool>(CheckedThreads(options.threads))),
-      claims_(std::make_unique<LlmcClaims[]>(pool_->size())),
-      governors_(kAlikeRows + 1, ThreadGovernor(pool_->size(), UsableCores())) {
+      progress_(options.progress) {
   const Manifest& m = *manifest_;
-  const SessionBytes bytes = SessionBytesOf(m, pool_->size());
   if (context_ > m.context)
     throw PlanError("a context of " + Str(context_) + " positions is over the plan's " + Str(m.context));
   if (chunk_ > m.chunk) throw PlanError("calls of " + Str(chunk_) + " rows are over the plan's " + Str(m.chunk));
-  if (!executable_.interpret) {
-    if (executable_.steps.size() != m.phases.size()) throw PlanError("there is no code for this plan's phases");
-    shared_ = Reservation::Zeros(bytes.shared, bytes.shared >= kHugePage, "the shared arena", options.memory);
-    scratch_ = Reservation::Zeros(bytes.scratch, false, "the threads' arenas", options.memory);
-    // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
-    states_ = Reservation::Zeros(bytes.states, false, "caches", options.memory);
-    if (executable_.program)
-      scratchpads_ = Reservation::Zeros(executable_.program->scratchpad_bytes() * pool_->size(), false, "scratchpads",
-                                        options.memory);
-  }
-  logits_ = Reservation::Zeros(bytes.logits, false, "logits", options.memory);
+  if (!executable_.interpret && executable_.steps.size() != m.phases.size())
+    throw PlanError("there is no code for this plan's phases");
+  workspace_ = options.workspace ? options.workspace : std::make_shared<Workspace>(executable_, options);
+  // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
+  if (!executable_.interpret) states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
 }
 
 void Session::Reset() {
@@ -81,7 +85,8 @@ void Session::Reset() {
 void Session::Clear() {
   pos_ = written_ = 0;
   lost_ = false;
-  for (Reservation* memory : {&shared_, &scratch_, &states_, &logits_, &scratchpads_}) memory->Zero();
+  Workspace& w = *workspace_;
+  for (Reservation* memory : {&states_, &w.shared, &w.scratch, &w.logits, &w.scratchpads}) memory->Zero();
 }
 
 std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
@@ -173,7 +178,7 @@ std::span<const float> Session::Verify(std::span<const int32_t> tokens) {
   CopyPast(false);
   verified_.assign(tokens.begin(), tokens.end());
   Forward(PickPhase(PhaseKind::Score, rows), {tokens, pos_ + rows});
-  return {reinterpret_cast<const float*>(logits_.data()), uint64_t{rows} * vocab()};
+  return {reinterpret_cast<const float*>(workspace_->logits.data()), uint64_t{rows} * vocab()};
 }
 
 void Session::KeepVerified(uint32_t rows) {
@@ -204,7 +209,7 @@ std::span<const float> Session::Prefill(std::span<const int32_t> tokens) {
     if (!tokens.empty() && progress_ && !progress_(count - tokens.size(), count))
       throw StoppedError("stopped on request at position " + Str(pos_));
   }
-  return {reinterpret_cast<const float*>(logits_.data()), vocab()};
+  return {reinterpret_cast<const float*>(workspace_->logits.data()), vocab()};
 }
 
 void Session::Score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& row) {
@@ -216,7 +221,7 @@ void Session::Score(std::span<const int32_t> tokens, const std::function<void(st
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), most));
     Forward(PickPhase(PhaseKind::Score, rows), {tokens.first(rows), total});
     for (uint32_t r = 0; r < rows; ++r)
-      row({reinterpret_cast<const float*>(logits_.data()) + uint64_t{r} * vocab(), vocab()});
+      row({reinterpret_cast<const float*>(workspace_->logits.data()) + uint64_t{r} * vocab(), vocab()});
     tokens = tokens.subspan(rows);
   }
 }
@@ -252,7 +257,7 @@ void Session::Hidden(std::span<const int32_t> tokens, std::span<const int32_t> t
     const uint32_t rows = static_cast<uint32_t>(std::min<size_t>(tokens.size(), most));
     Forward(PickPhase(PhaseKind::Hidden, rows), {tokens.first(rows), total, typed ? types.first(rows) : types});
     for (uint32_t r = 0; r < rows; ++r)
-      row({reinterpret_cast<const float*>(logits_.data()) + uint64_t{r} * phase->width, phase->width});
+      row({reinterpret_cast<const float*>(workspace_->logits.data()) + uint64_t{r} * phase->width, phase->width});
     tokens = tokens.subspan(rows);
     if (typed) types = types.subspan(rows);
   }
@@ -267,7 +272,7 @@ std::vector<float> Session::Project(std::span<const float> row) {
   const uint32_t position = pos_;
   Forward(*phase, {.tokens = {}, .total = 1, .types = {}, .hidden = row});
   pos_ = position;
-  const auto* out = reinterpret_cast<const float*>(logits_.data());
+  const auto* out = reinterpret_cast<const float*>(workspace_->logits.data());
   return {out, out + phase->width};
 }
 
@@ -308,49 +313,108 @@ void Session::Forward(const PlanPhase& phase, const Call& call) {
   const uint32_t rows = call.hidden.empty() ? static_cast<uint32_t>(call.tokens.size())
                                             : static_cast<uint32_t>(call.hidden.size() / phase.width_in);
   written_ = std::max(written_, pos_ + rows);  // a call that is stopped has written too
-  auto* logits = reinterpret_cast<float*>(logits_.data());
+  auto* logits = reinterpret_cast<float*>(workspace_->logits.data());
   if (executable_.interpret) {
     executable_.interpret({&phase, call.tokens, pos_, call.total, logits, call.types, call.hidden});
     pos_ += rows;
     return;
   }
-  LlmcContext context{};
-  context.weights = executable_.weights;
-  context.shared = shared_.data();
-  context.scratch = scratch_.data();
-  context.scratch_stride = manifest_->private_bytes;
-  context.states = states_.data();
+  LlmcContext context = ContextOf(rows);
   const void* inputs[std::size(kEntryInputs)] = {};
   inputs[static_cast<size_t>(EntryInput::Types)] = call.types.data();
   inputs[static_cast<size_t>(EntryInput::Hidden)] = call.hidden.data();
   context.inputs = inputs;
   context.tokens = call.tokens.data();
-  context.logits = logits;
-  context.rows = rows;
   context.pos = pos_;
   context.total = call.total;
+  Run(phase, context, "at position " + Str(pos_));
+  pos_ += rows;
+}
+
+LlmcContext Session::ContextOf(uint32_t rows) {
+  Workspace& w = *workspace_;
+  LlmcContext context{};
+  context.weights = executable_.weights;
+  context.shared = w.shared.data();
+  context.scratch = w.scratch.data();
+  context.scratch_stride = manifest_->private_bytes;
+  context.states = states_.data();
+  context.logits = reinterpret_cast<float*>(w.logits.data());
+  context.rows = rows;
   context.abi = LLMC_ABI_VERSION;
-  context.barrier = barrier_.get();
-  std::fill_n(claims_.get(), pool_->size(), LlmcClaims{});
-  context.claims = claims_.get();
+  context.barrier = &w.barrier;
+  std::fill_n(w.claims.get(), w.pool->size(), LlmcClaims{});
+  context.claims = w.claims.get();
   context.abort_request = reinterpret_cast<const uint32_t*>(&abort_request_);
-  ThreadGovernor& governor = governors_[rows <= kAlikeRows ? rows : 1];
+  return context;
+}
+
+void Session::Run(const PlanPhase& phase, const LlmcContext& context, const std::string& where) {
+  Workspace& w = *workspace_;
+  const uint32_t rows = context.rows;
+  ThreadGovernor& governor = w.governors[rows <= kAlikeRows ? rows : 1];
   Job job{&executable_.steps[static_cast<size_t>(&phase - manifest_->phases.data())], executable_.program.get(),
-          &context, adapt_ ? governor.threads() : pool_->size(), scratchpads_.data()};
+          &context, adapt_ ? governor.threads() : w.pool->size(), w.scratchpads.data()};
   const uint64_t start = NowNanoseconds();
-  const bool late = pool_->Run(job.threads, RunJob, &job);
-  if (rows <= kAlikeRows) governor.Report(NowNanoseconds() - start, barrier_->long_waits + (late ? 1 : 0));
-  barrier_->long_waits = 0;
+  const bool late = w.pool->Run(job.threads, RunJob, &job);
+  if (rows <= kAlikeRows) governor.Report(NowNanoseconds() - start, w.barrier.long_waits + (late ? 1 : 0));
+  w.barrier.long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
-    throw StoppedError("stopped on request at position " + Str(pos_) + Stopped());
+    throw StoppedError("stopped on request " + where + Stopped());
   }
   if (const size_t failed = job.failed.load(); failed != 0) {
-    throw PlanError(
-        Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ", executable_.program->version(),
-                " failed at position ", Str(pos_), " (out of memory?)", Stopped()}));
+    throw PlanError(Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ",
+                            executable_.program->version(), " failed ", where, " (out of memory?)", Stopped()}));
   }
-  pos_ += rows;
+}
+
+uint32_t Session::MostTogether() const {
+  const PlanPhase* score = FindPhase(PhaseKind::Score);
+  if (score == nullptr) throw PlanError("the plan has no phase that gives the logits of several rows");
+  if (executable_.interpret) throw PlanError("the interpreter runs one sequence at a time");
+  if (!score->contract.by_row)
+    throw PlanError("the plan's rows are of one sequence: " +
+                    std::string(std::all_of(manifest_->states.begin(), manifest_->states.end(),
+                                            [](const PlanState& state) { return state.slots > 0; })
+                                    ? "it is of an older llmc, compile the model again"
+                                    : "the model's states of the past can't be moved together"));
+  CheckRowsAreAlike(*manifest_);
+  return score->max_rows;
+}
+
+std::span<const float> Session::DecodeTogether(std::span<Session* const> sessions, std::span<const int32_t> tokens) {
+  const auto rows = static_cast<uint32_t>(sessions.size());
+  if (rows == 0 || tokens.size() != rows)
+    throw PlanError(Str(tokens.size()) + " tokens of " + Str(rows) + " sequences");
+  Session& first = *sessions[0];
+  if (rows > first.MostTogether())
+    throw PlanError(Str(rows) + " sequences, a call of the plan takes " + Str(first.MostTogether()));
+  std::vector<int32_t> positions(rows);
+  std::vector<uint64_t> bases(rows);
+  LlmcContext context = first.ContextOf(rows);
+  for (uint32_t i = 0; i < rows; ++i) {
+    Session& session = *sessions[i];
+    if (session.workspace_ != first.workspace_ || session.manifest_ != first.manifest_)
+      throw PlanError("sequences that decode together share a plan and a workspace");
+    for (uint32_t j = 0; j < i; ++j) {
+      if (sessions[j] == &session) throw PlanError("a sequence is there twice");
+    }
+    session.CheckTokens({&tokens[i], 1});
+    positions[i] = static_cast<int32_t>(session.pos_);
+    // From one allocation to another, modulo 2^64.
+    bases[i] = reinterpret_cast<uintptr_t>(session.states_.data()) - reinterpret_cast<uintptr_t>(first.states_.data());
+    context.total = std::max(context.total, session.pos_ + 1);
+  }
+  for (Session* session : sessions) session->written_ = std::max(session->written_, session->pos_ + 1);
+  const void* inputs[std::size(kEntryInputs)] = {};
+  context.inputs = inputs;
+  context.tokens = tokens.data();
+  context.positions = positions.data();
+  context.state_bases = bases.data();
+  first.Run(*first.FindPhase(PhaseKind::Score), context, "with " + Str(rows) + " sequences together");
+  for (Session* session : sessions) ++session->pos_;
+  return {context.logits, uint64_t{rows} * first.vocab()};
 }
 
 // Each thread reads its part in pieces of a cache line, as plain loads; the sum keeps the compiler from leaving them
@@ -384,13 +448,14 @@ struct Stream {
 }  // namespace
 
 double Session::StreamWeights() {
-  Stream stream{executable_.weights, executable_.weights_size, pool_->size()};
+  ThreadPool& pool = *workspace_->pool;
+  Stream stream{executable_.weights, executable_.weights_size, pool.size()};
   if (stream.size == 0) return 0;
   // The fastest of three: whatever else the machine does makes it slower alone.
   uint64_t best = UINT64_MAX;
   for (int i = 0; i < 3; ++i) {
     const uint64_t start = NowNanoseconds();
-    pool_->Run(pool_->size(), [](void* data, uint32_t thread) { static_cast<Stream*>(data)->Read(thread); }, &stream);
+    pool.Run(pool.size(), [](void* data, uint32_t thread) { static_cast<Stream*>(data)->Read(thread); }, &stream);
     best = std::min(best, std::max<uint64_t>(NowNanoseconds() - start, 1));
   }
   return static_cast<double>(stream.size) * 1e9 / static_cast<double>(best);

@@ -17,6 +17,8 @@
 
 namespace llmc {
 
+struct Workspace;
+
 struct SessionOptions {
   uint32_t threads = 1;
   uint32_t context = 0;      // limit of positions; 0: the manifest's
@@ -26,6 +28,9 @@ struct SessionOptions {
   // Threads that make this session's calls; they may be another session's, when no two of them run calls at once. Null:
   // `threads` of its own.
   std::shared_ptr<ThreadPool> pool = {};
+  // What this session's calls work in (Session::workspace), with its threads; it may be that of another session of the
+  // same executable, when no two of them run calls at once. Null: one of its own.
+  std::shared_ptr<Workspace> workspace = {};
   // Called between the calls of a prefill with the tokens that are done; false stops it there. May be empty.
   std::function<bool(size_t done, size_t total)> progress = {};
 };
@@ -41,6 +46,18 @@ struct SessionBytes {
 SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads);
 // Bytes of states that the first `position` positions have written; of plans before 1.2 all of them.
 uint64_t WrittenStateBytes(const Manifest& manifest, uint32_t position);
+
+// What calls work in and leave nothing in but the logits of the last one.
+struct Workspace {
+  // Throws PlanError when memory is short, or for a number of threads out of range.
+  Workspace(const Executable& executable, const SessionOptions& options);
+
+  std::shared_ptr<ThreadPool> pool;
+  Reservation shared, scratch, logits, scratchpads;
+  LlmcBarrier barrier{};
+  std::unique_ptr<LlmcClaims[]> claims;   // of each thread
+  std::vector<ThreadGovernor> governors;  // by the rows of a call: calls of as many rows are alike
+};
 
 // A call that RequestAbort, or the progress function, has stopped.
 class StoppedError : public PlanError {
@@ -70,6 +87,14 @@ class Session {
   // Rows that a score phase takes and that no ring loses a key for which is still needed: slots - window + 1 of them.
   // Throws PlanError when that is less than two: the plan can't verify, and why.
   uint32_t MostVerified() const;
+  // One call for several sequences: tokens[i] is appended to sessions[i]. They are different sessions that share a
+  // workspace, at most MostTogether(). Returns f32[tokens, vocab], valid until the next call of any of them; each row has
+  // the bits that Decode gives the session alone. When it is stopped or fails, all are as they were.
+  static std::span<const float> DecodeTogether(std::span<Session* const> sessions, std::span<const int32_t> tokens);
+  // Throws PlanError for a plan that can't decode several sequences in a call, and why.
+  uint32_t MostTogether() const;
+  const std::shared_ptr<Workspace>& workspace() const { return workspace_; }
+
   // The hidden rows of `tokens`, f32[width], in order. A decoder appends the tokens in calls of up to chunk rows; of an
   // encoder one call is one sequence, and nothing stays of it. types: the segment of each token, where the model has
   // types; empty: all 0. Throws PlanError where the plan has no such phase.
@@ -100,8 +125,8 @@ class Session {
   uint32_t position() const { return pos_; }  // tokens appended so far
   uint32_t context() const { return context_; }
   uint32_t vocab() const { return manifest_->vocab; }
-  uint32_t threads() const { return pool_->size(); }
-  const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
+  uint32_t threads() const { return workspace_->pool->size(); }
+  const std::shared_ptr<ThreadPool>& pool() const { return workspace_->pool; }
 
   // CacheOverflow (runtime/plan_finite.h) of the caches, for the message about logits that aren't finite.
   std::optional<bool> Overflow() const;
@@ -127,6 +152,10 @@ class Session {
     std::span<const float> hidden = {};
   };
   void Forward(const PlanPhase& phase, const Call& call);
+  // What a call of `rows` rows is given, but for tokens and where they stand.
+  LlmcContext ContextOf(uint32_t rows);
+  // Runs the phase on all threads. where: the end of messages about a stop or a fault.
+  void Run(const PlanPhase& phase, const LlmcContext& context, const std::string& where);
   static void RunJob(void* job, uint32_t thread);
   std::string Stopped();  // what a stop or fault leaves, for the message
   // visit(state, its first position that a row at `position` needs) for each state that is a ring: one of fewer slots
@@ -149,12 +178,9 @@ class Session {
   bool lost_ = false;              // a call that didn't end has moved states that can't go back
   bool adapt_;
   std::function<bool(size_t, size_t)> progress_;
-  Reservation shared_, scratch_, states_, logits_, scratchpads_;
-  std::unique_ptr<LlmcBarrier> barrier_;
+  std::shared_ptr<Workspace> workspace_;
+  Reservation states_;
   std::atomic<uint32_t> abort_request_{0};
-  std::shared_ptr<ThreadPool> pool_;
-  std::unique_ptr<LlmcClaims[]> claims_;  // of each thread
-  std::vector<ThreadGovernor> governors_;  // by the rows of a call: calls of as many rows are alike
 };
 
 }  // namespace llmc

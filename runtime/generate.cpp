@@ -84,9 +84,6 @@ uint64_t DrawSeed() {
   return seed;
 }
 
-namespace {
-
-// What chooses among candidates and was asked for, though the likeliest is taken.
 void SayWhatGreedyIgnores(const RunOptions& o) {
   std::string names;
   const auto given = [&](const char* name, bool is) {
@@ -100,8 +97,6 @@ void SayWhatGreedyIgnores(const RunOptions& o) {
   given("--mirostat", o.mirostat_tau > 0);
   if (!names.empty()) std::fprintf(stderr, "warning: no effect at temperature 0: %s\n", names.c_str());
 }
-
-}  // namespace
 
 SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   const RunOptions& o = run.options;
@@ -139,10 +134,7 @@ SamplerOptions SamplerOf(const RunState& run, uint64_t limit) {
   if (o.dry.multiplier > 0 && (!run.executable.tokenizer.empty() || o.dry_breakers))
     s.dry.breakers = DryBreakers(NeedTokenizer(run), o.dry_breakers.value_or(DefaultDryBreakers()));
   s.temperature = o.temperature.value_or(g.do_sample ? g.temperature.value_or(1.0f) : 0.0f);
-  if (s.temperature == 0) {
-    SayWhatGreedyIgnores(o);
-    return s;
-  }
+  if (s.temperature == 0) return s;
   s.typical_p = o.typical_p.value_or(g.rules.typical_p);
   s.xtc_probability = o.xtc_probability;
   s.xtc_threshold = o.xtc_threshold;
@@ -167,34 +159,34 @@ void PrintChatPrompt(const Executable& executable, const RunOptions& options) {
   WriteOut(list + "\n");
 }
 
-std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, std::span<const float> logits,
-                   uint32_t most,
-                   const std::function<bool(std::span<const float> logits, int32_t id, bool ends)>& each) {
-  const std::vector<int32_t>& stop_ids = run.executable.manifest->generation.stop_ids;
-  if (most == 0) return "length";
-  run.speculator.Begin(prompt);
-  std::string stop;
-  for (uint32_t count = 0; stop.empty();) {
-    CheckUnchanged(run);
-    const uint32_t position = run.speculator.position() - 1;
-    CheckLogits(run, logits, position);
-    const int32_t id = sampler.Next(logits, position);
-    const bool ends = !run.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end();
-    const bool goes_on = each(logits, id, ends);
-    if (ends) {
-      stop = "eos";
-    } else if (!goes_on) {
-      stop = "interrupted";
-    } else if (++count == most) {
-      stop = "length";
-    } else if (sampler.finished()) {
-      stop = "grammar";
-    } else {
-      logits = run.speculator.Decode(id, most - count - 1, sampler);
-    }
+bool AnswerSteps::Next(std::span<const float> logits, uint32_t position) {
+  CheckUnchanged(run_);
+  CheckLogits(run_, logits, position);
+  id_ = sampler_.Next(logits, position);
+  const std::vector<int32_t>& stop_ids = run_.executable.manifest->generation.stop_ids;
+  const bool ends = !run_.options.ignore_eos && std::find(stop_ids.begin(), stop_ids.end(), id_) != stop_ids.end();
+  const bool goes_on = each_(logits, id_, ends);
+  if (ends) {
+    stop_ = "eos";
+  } else if (!goes_on) {
+    stop_ = "interrupted";
+  } else if (++count_ == most_) {
+    stop_ = "length";
+  } else if (sampler_.finished()) {
+    stop_ = "grammar";
   }
+  return !done();
+}
+
+std::string Answer(RunState& run, Sampler& sampler, std::span<const int32_t> prompt, std::span<const float> logits,
+                   uint32_t most, const AnswerSteps::Each& each) {
+  AnswerSteps steps(run, sampler, most, each);
+  if (steps.done()) return steps.stop();
+  run.speculator.Begin(prompt);
+  while (steps.Next(logits, run.speculator.position() - 1))
+    logits = run.speculator.Decode(steps.id(), steps.left() - 1, sampler);
   run.speculator.Settle();
-  return stop;
+  return steps.stop();
 }
 
 void RunTopLogits(RunState& run) {

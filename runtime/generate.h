@@ -19,6 +19,8 @@ struct RunState {
 void RefuseThePlan(const RunState& run, const std::string& file);
 // Each throws PlanError (input at fault) or RunUsageError.
 void RunGenerate(RunState& run);
+// --prompts: an answer to each line, --parallel of them at once.
+void RunParallel(RunState& run);
 void RunTopLogits(RunState& run);
 // The conversation's prompt as text (--render), or as ids (--messages with --print-tokens): needs no session.
 void PrintChatPrompt(const Executable& executable, const RunOptions& options);

@@ -66,6 +66,8 @@ struct PlanContract {
   bool by_row = false;  // each row has a position and a sequence of its own
   bool operator==(const PlanContract&) const = default;
 };
+// A decoder's, whether or not each row can have a position and a sequence of its own: else rows follow each other.
+bool IsDecoders(PlanContract contract);
 
 // One specialised forward function. `decode` and `prefill` give the logits of the last row, `score` those of every row,
 // `hidden` and `project` every row.

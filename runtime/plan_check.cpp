@@ -306,6 +306,10 @@ std::string_view PhaseKindName(PhaseKind kind) {
 }
 
 bool GivesEveryRow(PhaseKind kind) { return kind != PhaseKind::Prefill && kind != PhaseKind::Decode; }
+bool IsDecoders(PlanContract contract) {
+  contract.by_row = false;
+  return contract == PlanContract{};
+}
 bool GivesLogits(PhaseKind kind) { return kind != PhaseKind::Hidden && kind != PhaseKind::Project; }
 
 std::string_view PoolingText(PoolingKind kind) {

@@ -6,7 +6,6 @@
 
 #include "runtime/loader.h"
 #include "runtime/plan_finite.h"
-#include "runtime/plan_steps.h"
 
 namespace llmc {
 namespace {
@@ -110,18 +109,6 @@ class DraftModel : public Proposer {
   std::vector<int32_t> fed_;         // what the session holds
   Sampler guess_{SamplerOptions{}};  // the target's, one step ahead of it and more
 };
-
-// Whether a call of several rows gives each row the bits of a call of one.
-void CheckRowsAreAlike(const Manifest& manifest) {
-  for (const PlanPhase& phase : manifest.phases) {
-    if (phase.kind == PhaseKind::Prefill) continue;
-    for (const PlanStep& step : phase.steps) {
-      if (step.kind == static_cast<uint32_t>(PlanStepKind::Dnnl) &&
-          DecodeDnnlStep(step.payload, "step").compute != DnnlCompute::Blocks)
-        throw PlanError(Joined({"its bits depend on how many rows a call has (", manifest.numerics, ")"}));
-    }
-  }
-}
 
 }  // namespace
 

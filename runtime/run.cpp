@@ -54,6 +54,8 @@ void Run(const RunOptions& options, const ExecutableProvider& open, uint64_t sta
     RunEmbed(run);
   } else if (options.logits) {
     RunLogits(run);
+  } else if (options.prompts) {
+    RunParallel(run);
   } else if (options.chat && !options.prompt) {
     RunChat(run);
   } else {

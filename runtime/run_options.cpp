@@ -97,6 +97,12 @@ constexpr Option kOptions[] = {
      [](RunOptions& o, const std::string&) { o.chat = true; }},
     {"--messages", "FILE.json", "answer a conversation: an array of messages, or an object with messages, tools, ..",
      [](RunOptions& o, const std::string& v) { o.messages = File(v); }},
+    {"--prompts", "FILE|-", "answer many prompts, a text a line (with --json a JSON string), in this order",
+     [](RunOptions& o, const std::string& v) { o.prompts = File(v); }},
+    {"--parallel", "N",
+     "with --prompts: so many sequences at once (default 8), each of which has the text that it has alone; "
+     "with --bench: measures so many too",
+     [](RunOptions& o, const std::string& v) { o.parallel = Number<uint32_t>(v, 1, 1024, "a number from 1 to 1024"); }},
     {"--render", nullptr, "with --messages or --chat -p: print the prompt that the chat template makes, and no answer",
      [](RunOptions& o, const std::string&) { o.render = true; }},
     {"--parse-special", nullptr, "messages may spell control tokens",
@@ -286,7 +292,12 @@ void CheckTogether(const RunOptions& o) {
   if (o.grammar && o.json_schema) throw RunUsageError("--grammar and --json-schema exclude each other");
   if ((o.grammar || o.json_schema) && (modes > 0 || o.ignore_eos))
     throw RunUsageError("--grammar and --json-schema go with answers, and not with --ignore-eos");
-  const bool prompt = o.prompt || o.file || o.tokens || o.messages || o.chat;
+  if (o.prompts &&
+      (o.prompt || o.file || o.tokens || o.messages || o.chat || modes > 0 || o.best_of > 1 || o.speculate != "off"))
+    throw RunUsageError(
+        "--prompts excludes -p, -f, --tokens, --messages, --chat, --speculate, --best-of and what doesn't answer");
+  if (o.parallel && !o.prompts && !o.bench) throw RunUsageError("--parallel needs --prompts or --bench");
+  const bool prompt = o.prompts || o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
   if (o.json && (o.logits || o.hidden || o.embed || o.self_test || o.top_logits > 0))
     throw RunUsageError("--json goes with a prompt, --perplexity or --bench");
@@ -297,8 +308,8 @@ void CheckTogether(const RunOptions& o) {
 }  // namespace
 
 bool LacksPrompt(const RunOptions& o) {
-  return !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test && !o.bench &&
-         !o.help && !o.version;
+  return !o.prompts && !o.prompt && !o.file && !o.tokens && !o.messages && !o.chat && !o.perplexity && !o.self_test &&
+         !o.bench && !o.help && !o.version;
 }
 
 RunOptions ParseRunOptions(std::span<const std::string> arguments) {

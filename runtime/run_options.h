@@ -51,6 +51,8 @@ struct RunOptions {
   std::optional<std::string> pair;        // --pair: the second text
   std::optional<std::string> pooling, prompt_name;
   std::optional<std::string> messages;  // --messages: a file with a conversation
+  std::optional<std::string> prompts;   // --prompts: a file of prompts, "-" for standard input
+  std::optional<uint32_t> parallel;     // sequences at once
   std::string speculate = "off";        // --speculate: off, ngram, mtp or a plan's file
   bool all_positions = false, print_tokens = false, ignore_eos = false, self_test = false, bench = false, json = false,
        version = false, help = false, chat = false, render = false, parse_special = false;

@@ -217,19 +217,15 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
   E* gathered = STACK(E, 4 * 16 * dim);
   float* partial = STACK(float, per_kv*(dim + 2));
   Merged* state = STACK(Merged, per_kv);
+  const bool apart =
+      by_row != 0 && (c->positions != nullptr || c->state_bases != nullptr);  // else rows follow each other
   const auto attend = [&](int64_t head, Range row) {
-    if (by_row != 0) {
+    if (apart || rows == 1) {
 #pragma clang loop unroll(disable)
       for (int64_t s = row.begin; s < row.end; ++s)
         AttendRow<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, per_kv, PositionOf(c, s, by_row), mask,
                      sinks, scale, q + s * q_heads * dim, q_heads, out + s * RowBytesOf(out_type, q_heads * dim),
                      out_type, state, partial, t, gathered);
-      return;
-    }
-    if (rows == 1) {
-      if (row.begin < row.end)
-        AttendRow<E>(k, v, head, per_kv, c->pos, mask, sinks, scale, q, q_heads, out, out_type, state, partial, t,
-                     gathered);
       return;
     }
     const int64_t end = row.end * per_kv;

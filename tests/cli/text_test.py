@@ -60,6 +60,37 @@ class Text(CliTest):
         for flags in (["-p", "7+12="], ["--tokens", ids], ["--perplexity", TINY / "README.md"]):
             self.fails(1, LLMC_RUN, self.plan, *flags, says="no tokenizer")
 
+    def test_prompts_together_are_those_of_each_alone(self):
+        prompts = ["7+12=", "Once upon a time", "caf\u00e9", "1+1=", "12+30=", "A cat", "3+4=", "x"]
+        lines = self.folder / "prompts.txt"
+        lines.write_text("\n".join(prompts) + "\n")
+        for flags in (("--temp", "0", "-n", "9"), ("--temp", "1.2", "--seed", "3", "-n", "17", "--stop", "e")):
+            alone = []
+            for i, prompt in enumerate(prompts):
+                seed = () if "--seed" not in flags else ("--seed", str(3 + i))
+                alone.append(self.text("-p", prompt, *(f for f in flags if f not in ("--seed", "3")), *seed))
+            for n in ("1", "2", "3", "8", "64"):
+                together = self.ok(LLMC_RUN, self.plan, "--prompts", lines, "--parallel", n, *flags)
+                # An answer of nothing has no line of its own alone.
+                self.assertEqual(together.stdout, "".join(text or "\n" for text in alone))
+            self.assertRegex(together.stderr, r"8 prompts, \d+ new tokens, .* 8 sequences")
+        quoted = self.folder / "prompts.json"
+        quoted.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+        answers = [json.loads(line) for line in self.text("--prompts", quoted, "--json", "--temp", "0", "-n", "9").splitlines()]
+        self.assertEqual([a["text"] for a in answers], [self.text("-p", p, "--temp", "0", "-n", "9")[:-1] for p in prompts])
+        self.assertEqual({a["stop"] for a in answers}, {"eos", "length"})
+        run = [LLMC, "run", TINY, "--prompts", lines, "--temp", "0", "-n", "9"]
+        self.assertEqual(self.ok(*run).stdout, self.text("--prompts", lines, "--temp", "0", "-n", "9"))
+        self.fails(1, *run, "--backend", "reference", says="one sequence at a time")
+        self.fails(1, LLMC_RUN, self.plan, "--prompts", lines, "--json", says="prompts.txt:1")
+        bench = json.loads(self.text("--bench", "--parallel", "3", "-p", "4", "-n", "3", "-r", "1", "--json"))
+        self.assertEqual(bench["sequences"], 3)
+        self.assertGreater(bench["together_tokens_per_second"], 0)
+        lines.write_text("a\n\nb\n")
+        self.fails(1, LLMC_RUN, self.plan, "--prompts", lines, says="prompts.txt:2: empty prompt")
+        lines.write_text("")
+        self.fails(1, LLMC_RUN, self.plan, "--prompts", lines, says="no prompts")
+
     def test_a_model_without_a_tokenizer_is_named(self):
         folder = self.folder / "mute"
         shutil.copytree(TINY, folder, ignore=shutil.ignore_patterns("tokenizer*"))

@@ -1,6 +1,7 @@
-// Speculation over the golden models: texts and all their logits are those of one call a token, greedy and with 20
+// Rows of a call over the golden models. Speculation: texts and all their logits are those of one call a token, greedy and with 20
 // seeds, whoever guesses: lookup, the model itself, and the same model with random weights. Prefill calls of 8 rows, so
-// that sliding windows have rings that are shorter than the texts.
+// that sliding windows have rings that are shorter than the texts. Sequences that decode together: each has the text and
+// the logits that it has alone.
 //
 // The suite Every has each folder and each target, in a test of its own (tools/check).
 #include <algorithm>
@@ -24,6 +25,14 @@ Executable Compiled(const std::string& folder, const std::string& weights, const
   options.chunk = 8;
   options.weights = weights;
   return CompileModel(options, "llvm", target);
+}
+
+void ExpectSameTogether(const Executable& model, Session& session, std::span<const int32_t> prompt, uint32_t count);
+
+// No state is a sum of the past.
+bool Addressed(const Manifest& manifest) {
+  return std::all_of(manifest.states.begin(), manifest.states.end(),
+                     [](const PlanState& state) { return state.slots > 0; });
 }
 
 void ExpectSameTexts(const std::string& folder, const std::string& target, uint32_t threads) {
@@ -56,6 +65,64 @@ void ExpectSameTexts(const std::string& folder, const std::string& target, uint3
   }
   EXPECT_LT(speculators[4].counts().accepted, speculators[4].counts().proposed) << "random weights";
   EXPECT_GT(speculators[0].counts().calls, 0u);
+  if (Addressed(*model.manifest)) {
+    ExpectSameTogether(model, session, prompt, count);
+  } else {
+    EXPECT_THROW(session.MostTogether(), PlanError);
+  }
+}
+
+// Eight sequences of different prompts, lengths and seeds, each beginning a step after the one before it; the order of
+// rows changes from call to call.
+void ExpectSameTogether(const Executable& model, Session& session, std::span<const int32_t> prompt, uint32_t count) {
+  constexpr uint32_t kSequences = 8;
+  struct Sequence {
+    std::unique_ptr<Session> session;
+    std::vector<int32_t> prompt, ids;
+    std::unique_ptr<Sampler> sampler;
+    uint32_t count = 0;
+    test::SpeculatedText want;
+    Xxh3 hash;
+    void Take(std::span<const float> logits) {
+      hash.Update(logits.data(), logits.size_bytes());
+      ids.push_back(sampler->Next(logits, session->position() - 1));
+    }
+  };
+  SessionOptions options;
+  options.workspace = session.workspace();
+  std::vector<Sequence> all(kSequences);
+  Speculator plain(session, nullptr);
+  for (uint32_t i = 0; i < kSequences; ++i) {
+    Sequence& s = all[i];
+    const size_t length = 1 + (prompt.size() - 1) * i / (kSequences - 1);
+    s.prompt.assign(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(length));
+    s.count = std::max(1u, count * (kSequences - i) / kSequences);
+    s.want = test::MakeText(session, plain, s.prompt, s.count, test::SamplingOf(i));
+    s.session = std::make_unique<Session>(model, options);
+    s.sampler = std::make_unique<Sampler>(test::SamplingOf(i), s.prompt);
+  }
+  for (uint32_t step = 0;; ++step) {
+    if (step < kSequences) all[step].Take(all[step].session->Prefill(all[step].prompt));
+    std::vector<Sequence*> active;
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      Sequence& s = all[(i * 3 + step) % kSequences];
+      if (!s.ids.empty() && s.ids.size() < s.count) active.push_back(&s);
+    }
+    if (active.empty() && step >= kSequences) break;
+    if (active.empty()) continue;
+    std::vector<Session*> sessions;
+    std::vector<int32_t> ids;
+    for (const Sequence* s : active) {
+      sessions.push_back(s->session.get());
+      ids.push_back(s->ids.back());
+    }
+    const std::span<const float> logits = Session::DecodeTogether(sessions, ids);
+    for (size_t i = 0; i < active.size(); ++i) active[i]->Take(logits.subspan(i * session.vocab(), session.vocab()));
+  }
+  for (Sequence& s : all) {
+    EXPECT_EQ(s.ids, s.want.ids) << "sequence " << &s - all.data();
+    EXPECT_EQ(s.hash.Digest(), s.want.logits) << "sequence " << &s - all.data();
+  }
 }
 
 class SpeculateGoldenTest : public testing::TestWithParam<std::string> {};

@@ -74,11 +74,11 @@ TEST(States, AStopLosesWhatHoldsThePast) {
 TEST(States, APhaseThatTakesMoreThanThisProgramGivesIsRefused) {
   Executable executable = Adder(StateKind::Kv);
   Manifest m = *executable.manifest;
-  m.phases[1].contract.by_row = true;
+  m.phases[1].contract.output = EntryOutput::Hidden;
   executable.manifest = std::make_shared<Manifest>(m);
   EXPECT_NE(ErrorOf([&] {
               MakeSteps(executable, [](const std::string&) { return &AddUp; }, "here");
-            }).find("here: phase decode takes tokens, pos, total of each row and gives logits"),
+            }).find("here: phase decode takes tokens, pos, total and gives hidden"),
             std::string::npos);
 }
 
