@@ -61,7 +61,7 @@ enum class StateKind : uint8_t {
 };
 enum class StateHolds : uint8_t { POSITIONS, PAST };
 enum class StateReset : uint8_t { KEEP, CLEAR };
-enum class StateAbort : uint8_t { KEEP, LOSE };
+enum class StateAbort : uint8_t { KEEP, COPY };
 struct StateKindInfo {
   StateKind value;
   std::string_view text;

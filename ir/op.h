@@ -94,6 +94,7 @@ struct OpDef {
   // Traits: what the verifier, passes and backends ask instead of naming a kind.
   bool is_view = false;        // the result shares its first operand's storage (reshape)
   bool appends_state = false;  // the first operand is a state and the result is its new value
+  bool moves_state = false;    // the first operand is a state of the past, which the op reads and replaces, row by row
   bool row_wise = false;       // row s of a result comes from row s of the operands alone
   bool copies = false;         // the result's elements are elements of operand 0
   bool takes_pair = false;   // operands 0 and 1 are equal columns of two products, which one product with `interleave`
@@ -109,6 +110,9 @@ struct OpDef {
   void (*eval)(const EvalContext&) = nullptr;                 // obvious scalar code; the definition to the bit
   Cost (*cost)(const InferContext&, int64_t rows, int64_t total) = nullptr;  // nullptr: no work worth counting
   std::vector<Division> divisions;
+
+  // The op has an effect beside its results: it stays where it is, and no two are one.
+  bool changes_state() const { return appends_state || moves_state; }
 };
 
 // The records, one per kind: `const OpDef kEmbedDef = {...};` in ir/ops/.

@@ -42,6 +42,8 @@ const RecipeDef kRopeTable = {
     }};
 const RecipeDef kStack = {1, kManyInputs, {}};
 const RecipeDef kTranspose = {1, 1, {}};
+const RecipeDef kRepeat = {1, 1, {Required("times", AttrType::Int)}};
+const RecipeDef kNegExp = {1, 1, {}};
 const RecipeDef kXielu = {4, 4, {}};
 const RecipeDef kPack = {1, kManyInputs, {Optional("interleave", AttrType::Bool, false)}};
 
@@ -66,7 +68,7 @@ class Checker {
     if (std::optional<AttrFault> fault = FindAttrFault(def.attrs, recipe_.attrs)) FailAs(fault->kind, fault->message);
     switch (recipe_.kind) {
       case RecipeKind::Rows: return CheckRows();
-      case RecipeKind::Add: return CheckAdd();
+      case RecipeKind::Add: return CheckFloats("R3");
       case RecipeKind::Cast: return CheckConversion(DTypeClass::FLOAT, "R4");
       case RecipeKind::Quantize: return CheckConversion(DTypeClass::BLOCK, "R5");
       case RecipeKind::Lora: return CheckLora();
@@ -74,6 +76,8 @@ class Checker {
       case RecipeKind::Stack: return CheckStack();
       case RecipeKind::Pack: return CheckPack();
       case RecipeKind::Transpose: return CheckTranspose();
+      case RecipeKind::Repeat: return CheckRepeat();
+      case RecipeKind::NegExp: return CheckFloats("R15");
       case RecipeKind::Xielu: return CheckXielu();
     }
   }
@@ -107,12 +111,13 @@ class Checker {
     Require(type() == expected, "R2", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
-  void CheckAdd() const {
+  // f32 of the input's shape, which is of floats.
+  void CheckFloats(std::string_view label) const {
     Type expected = input(0);
     expected.dtype = DType::F32;
-    Require(InfoOf(input(0).dtype).cls == DTypeClass::FLOAT && input(0).layout == Layout::Rows, "R3",
+    Require(InfoOf(input(0).dtype).cls == DTypeClass::FLOAT && input(0).layout == Layout::Rows, label,
             "the input must be floats in rows layout");
-    Require(type() == expected, "R3", "makes " + ToText(expected) + ", not " + ToText(type()));
+    Require(type() == expected, label, "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckConversion(DTypeClass to, std::string_view label) const {
@@ -171,6 +176,16 @@ class Checker {
     Type expected = input(0);
     std::swap(expected.dims[0], expected.dims[1]);
     Require(type() == expected, "R13", "makes " + ToText(expected) + ", not " + ToText(type()));
+  }
+
+  void CheckRepeat() const {
+    const int64_t times = recipe_.attrs.Int("times");
+    Type expected = input(0);
+    Require(InfoOf(expected.dtype).cls == DTypeClass::FLOAT && expected.layout == Layout::Rows &&
+                expected.dims.size() == 1 && times >= 1 && times <= (int64_t{1} << 30) / expected.dims[0].value,
+            "R16", std::to_string(times) + " times " + ToText(expected) + ", must be a vector of floats");
+    expected.dims[0] = Dim(expected.dims[0].value * times);
+    Require(type() == expected, "R16", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 
   void CheckXielu() const {

@@ -181,6 +181,8 @@ class Verifier {
     Require((blocks || InfoOf(global.type.dtype).cls == DTypeClass::FLOAT) && global.type.layout != Layout::Tiles16,
             global.line, name + ": a state is of floats, a cache of floats or q8_0, and not in tiles16");
     if (info.holds == StateHolds::PAST) {
+      Require(global.type.dtype == DType::F32, global.line,
+              name + ": a " + std::string(info.text) + " state is of f32");
       Require(global.attrs.all().size() == 1, global.line,
               name + ": a " + std::string(info.text) + " state has the attribute kind alone");
       Require(global.type.layout == Layout::Rows, global.line,
@@ -319,15 +321,21 @@ class Verifier {
 
   void CheckStates(const Func& func) const {
     std::map<int, ValueId> appended;  // state -> its value after the append
+    std::set<int> moved;
     const std::vector<int> uses = CountUses(func);
     for (const Op& op : func.ops) {
       const auto fail = [&](int state, const std::string& message) {
         Fail(DiagKind::StateMisuse, {"", LineOf(op.line)},
              "$" + ToText(module_.globals[static_cast<size_t>(state)].name) + message);
       };
-      for (const Operand& operand : op.operands) {
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        const Operand& operand = op.operands[i];
         const int state = TypeOf(module_, func, operand).state;
         if (state < 0) continue;
+        const bool moves = i == 0 && DefOf(op.kind).moves_state;
+        if ((KindOf(module_.globals[static_cast<size_t>(state)]).holds == StateHolds::PAST) != moves)
+          fail(state, moves ? " holds no past, which this op moves" : " holds the past, which this op doesn't take");
+        if (moves && !moved.insert(state).second) fail(state, " is moved twice");
         const auto found = appended.find(state);
         if (found == appended.end()) continue;
         if (DefOf(op.kind).appends_state) fail(state, " is appended to twice");

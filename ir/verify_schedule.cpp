@@ -167,7 +167,7 @@ class ScheduleChecker {
   // The older value of a state is read in an earlier step than the append.
   void CheckStateRead(const Op& op, int global) {
     if (module_.globals[static_cast<size_t>(global)].kind != GlobalKind::State) return;
-    if (!DefOf(op.kind).appends_state) {
+    if (!DefOf(op.kind).changes_state()) {
       state_read_[global] = op.schedule->step;
       return;
     }

@@ -53,6 +53,8 @@ class Reader {
       case RecipeKind::RopeTable: return ReadRopeTable(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Stack: return ReadStacked(global, begin, end, out, depth);
       case RecipeKind::Transpose: return ReadTransposed(global, begin, end, out, depth);
+      case RecipeKind::Repeat: return ReadRepeated(global, out, depth);
+      case RecipeKind::NegExp: return ReadNegExp(global, begin, end, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Xielu: return ReadXielu(global, reinterpret_cast<float*>(out), depth);
       case RecipeKind::Pack:
         return global.type.dims.size() == 1 ? ReadJoined(global, out, depth)
@@ -166,6 +168,26 @@ class Reader {
     if (global.recipe.inputs.empty()) return RopeTableRows(global.recipe, global.type.dims[1].value, begin, end, out);
     const std::vector<float> divisors = ReadFloats(global, 0, 1, depth);
     RopeTableRows(global.recipe, RopeFrequencies(global.recipe, divisors), begin, end, out);
+  }
+
+  void ReadRepeated(const Global& global, std::byte* out, int depth) const {
+    const Type& type = InputType(global, 0);
+    std::vector<std::byte> whole(static_cast<size_t>(StoredRowBytes(type)));
+    Read(global.recipe.inputs[0], 0, 1, whole.data(), depth + 1);
+    const auto bytes = static_cast<size_t>(RowBytes(type.dtype, 1));
+    for (size_t at = 0; at < whole.size(); at += bytes) {
+      for (int64_t i = 0; i < global.recipe.attrs.Int("times"); ++i, out += bytes)
+        std::memcpy(out, whole.data() + at, bytes);
+    }
+  }
+
+  // -e^w, in double until the one rounding; w cut so that f32 has the result.
+  void ReadNegExp(const Global& global, int64_t begin, int64_t end, float* out, int depth) const {
+    constexpr double kMost = 127;
+    for (const float w : ReadFloats(global, begin, end, depth)) {
+      const double power = static_cast<double>(w) * math::kLog2E;
+      *out++ = std::isnan(power) ? w : static_cast<float>(-math::Exp2(std::clamp(power, -kMost, kMost)));
+    }
   }
 
   // softplus(alpha_p), beta + softplus(alpha_n), beta, eps; in double until the one rounding.

@@ -6,7 +6,7 @@
 // Needs:    nothing.
 // Leaves:   every value used; equal inputs are one value. Weights stay, used or not.
 // Why here: first, so that "siblings of one input" in the fusions means one value.
-// Skips:    appends to a state that anything else reads: they are effects, and each is unique.
+// Skips:    ops that change a state that anything else reads: they are effects, and each is unique.
 #include <map>
 
 #include "ir/op.h"
@@ -41,7 +41,7 @@ bool MergeEqual(Func& func) {
   bool changed = false;
   std::map<std::pair<OpKind, std::vector<Operand>>, std::vector<const Op*>> seen;
   for (const Op& op : func.ops) {
-    if (DefOf(op.kind).appends_state) continue;
+    if (DefOf(op.kind).changes_state()) continue;
     std::vector<const Op*>& alike = seen[{op.kind, op.operands}];
     const Op* equal = nullptr;
     for (const Op* first : alike)
@@ -75,7 +75,7 @@ bool DropDead(Module& module, Func& func) {
   const size_t before = func.ops.size();
   for (size_t i = func.ops.size(); i-- > 0;) {  // users come after definitions, so one sweep from the end is enough
     const Op& op = func.ops[i];
-    bool dead = !DefOf(op.kind).appends_state || global_uses[static_cast<size_t>(op.operands[0].index)] == 1;
+    bool dead = !DefOf(op.kind).changes_state() || global_uses[static_cast<size_t>(op.operands[0].index)] == 1;
     for (ValueId result : op.results) dead = dead && uses[static_cast<size_t>(result)] == 0;
     if (!dead) continue;
     for (const Operand& operand : op.operands)

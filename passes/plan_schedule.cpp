@@ -157,7 +157,8 @@ void Divide(const Module& module, const Func& func, const KernelTable& kernels, 
             ? Over::Tiles
             : Over::One;
   if (group.over == Over::Heads)  // units are kv heads when the heads of `op` allow it
-    group.grain = result.state >= 0 ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
+    group.grain =
+        result.state >= 0 || DefOf(op.kind).moves_state ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
   if (group.over == Over::Queries) group.grain = kQueryRows;
   if (group.over == Over::Tiles) {  // a block of a8 is two tiles
     const Op& last = func.ops[group.ops.back()];

@@ -27,7 +27,11 @@ uint32_t CheckedThreads(uint32_t threads) {
 SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads) {
   uint64_t output = 0;
   for (const PlanPhase& phase : manifest.phases) output = std::max(output, OutputBytes(manifest, phase));
-  return {manifest.shared_bytes, manifest.private_bytes * threads, manifest.state_bytes, output};
+  uint64_t copy = 0;
+  for (const PlanState& state : manifest.states) {
+    if (FindRow(kStateKinds, state.kind)->abort == StateAbort::COPY) copy += state.bytes();
+  }
+  return {manifest.shared_bytes, manifest.private_bytes * threads, manifest.state_bytes, output, copy};
 }
 
 struct Session::Job {
@@ -70,12 +74,14 @@ Session::Session(const Executable& executable, const SessionOptions& options)
     throw PlanError("there is no code for this plan's phases");
   workspace_ = options.workspace ? options.workspace : std::make_shared<Workspace>(executable_, options);
   // Small pages: a huge page per layer's cache would be touched and zeroed by the first token.
-  if (!executable_.interpret) states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
+  if (executable_.interpret) return;
+  states_ = Reservation::Zeros(m.state_bytes, false, "caches", options.memory);
+  copy_ = Reservation::Zeros(SessionBytesOf(m, threads()).copy, false, "the copy of states", options.memory);
 }
 
 void Session::Reset() {
   pos_ = written_ = 0;
-  lost_ = false;
+  if (executable_.interpret) return;  // it has its own, whose ops start from nothing at position 0
   for (const PlanState& state : manifest_->states) {
     if (FindRow(kStateKinds, state.kind)->reset == StateReset::CLEAR)
       std::memset(states_.data() + state.offset, 0, state.bytes());
@@ -84,9 +90,8 @@ void Session::Reset() {
 
 void Session::Clear() {
   pos_ = written_ = 0;
-  lost_ = false;
   Workspace& w = *workspace_;
-  for (Reservation* memory : {&states_, &w.shared, &w.scratch, &w.logits, &w.scratchpads}) memory->Zero();
+  for (Reservation* memory : {&states_, &copy_, &w.shared, &w.scratch, &w.logits, &w.scratchpads}) memory->Zero();
 }
 
 std::optional<bool> Session::Overflow() const { return CacheOverflow({states_.data(), states_.size()}); }
@@ -117,8 +122,6 @@ const PlanPhase& Session::PickPhase(PhaseKind work, uint32_t rows) const {
 }
 
 void Session::CheckTokens(std::span<const int32_t> tokens) const {
-  if (lost_)
-    throw PlanError("the sequence is lost: a call was stopped, and states of its kind can't go back; reset it");
   if (tokens.empty()) throw PlanError("no tokens");
   if (tokens.size() > context_ - pos_) {
     throw PlanError(Str(tokens.size()) + " tokens" + (pos_ == 0 ? "" : " behind " + Str(pos_)) +
@@ -132,7 +135,6 @@ void Session::CheckTokens(std::span<const int32_t> tokens) const {
 }
 
 bool Session::Rewind(uint32_t position) {
-  if (lost_) return false;
   if (position >= pos_) return position == pos_;
   if (manifest_->states.empty()) return false;  // plans before 1.2 don't say what a state is
   bool whole = true;
@@ -161,13 +163,12 @@ uint32_t Session::MostVerified() const {
 }
 
 void Session::CopyPast(bool back) {
-  uint64_t at = 0;
+  uint8_t* copy = copy_.data();
   for (const PlanState& state : manifest_->states) {
-    if (state.slots > 0) continue;
-    if (!back) past_.resize(at + state.bytes());
+    if (FindRow(kStateKinds, state.kind)->abort != StateAbort::COPY) continue;
     uint8_t* bytes = states_.data() + state.offset;
-    std::memcpy(back ? bytes : past_.data() + at, back ? past_.data() + at : bytes, state.bytes());
-    at += state.bytes();
+    std::memcpy(back ? bytes : copy, back ? copy : bytes, state.bytes());
+    copy += state.bytes();
   }
 }
 
@@ -186,7 +187,7 @@ void Session::KeepVerified(uint32_t rows) {
   if (rows < 1 || rows > all) throw PlanError("can't keep " + Str(rows) + " of " + Str(all) + " rows");
   if (rows == all) return;
   const uint32_t start = pos_ - all;
-  if (past_.empty()) {
+  if (copy_.size() == 0) {
     if (!Rewind(start + rows)) throw PlanError("rows can't be taken back at position " + Str(pos_));
   } else {
     CopyPast(true);
@@ -299,16 +300,6 @@ void Session::RunJob(void* data, uint32_t thread) {
   }
 }
 
-std::string Session::Stopped() {
-  for (const PlanState& state : manifest_->states) {
-    const StateKindInfo& kind = *FindRow(kStateKinds, state.kind);
-    if (kind.abort != StateAbort::LOSE) continue;
-    lost_ = true;
-    return Joined({"; the sequence is lost, a ", kind.text, " state has moved"});
-  }
-  return "";
-}
-
 void Session::Forward(const PlanPhase& phase, const Call& call) {
   const uint32_t rows = call.hidden.empty() ? static_cast<uint32_t>(call.tokens.size())
                                             : static_cast<uint32_t>(call.hidden.size() / phase.width_in);
@@ -319,7 +310,13 @@ void Session::Forward(const PlanPhase& phase, const Call& call) {
     pos_ += rows;
     return;
   }
+  // A step of a library may fail in any call; code alone leaves when it is asked to.
+  const bool moves = copy_.size() > 0, copied = moves && (rows > kAlikeRows || executable_.program);
+  if (moves && abort_request_.exchange(0) != 0) throw StoppedError("stopped on request at position " + Str(pos_));
+  if (copied) CopyPast(false);
+  static constexpr uint32_t kNever = 0;
   LlmcContext context = ContextOf(rows);
+  if (moves && !copied) context.abort_request = &kNever;
   const void* inputs[std::size(kEntryInputs)] = {};
   inputs[static_cast<size_t>(EntryInput::Types)] = call.types.data();
   inputs[static_cast<size_t>(EntryInput::Hidden)] = call.hidden.data();
@@ -327,7 +324,12 @@ void Session::Forward(const PlanPhase& phase, const Call& call) {
   context.tokens = call.tokens.data();
   context.pos = pos_;
   context.total = call.total;
-  Run(phase, context, "at position " + Str(pos_));
+  try {
+    Run(phase, context, "at position " + Str(pos_));
+  } catch (const PlanError&) {
+    if (copied) CopyPast(true);
+    throw;
+  }
   pos_ += rows;
 }
 
@@ -361,11 +363,11 @@ void Session::Run(const PlanPhase& phase, const LlmcContext& context, const std:
   w.barrier.long_waits = 0;
   if (job.aborted.load() != 0) {
     abort_request_.store(0);
-    throw StoppedError("stopped on request " + where + Stopped());
+    throw StoppedError("stopped on request " + where);
   }
   if (const size_t failed = job.failed.load(); failed != 0) {
     throw PlanError(Joined({"phase ", PhaseKindName(phase.kind), ", step ", Str(failed - 1), ": ",
-                            executable_.program->version(), " failed ", where, " (out of memory?)", Stopped()}));
+                            executable_.program->version(), " failed ", where, " (out of memory?)"}));
   }
 }
 

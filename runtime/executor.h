@@ -24,7 +24,7 @@ struct SessionOptions {
   uint32_t context = 0;      // limit of positions; 0: the manifest's
   uint32_t chunk = 0;        // rows of a prefill call; 0: the manifest's
   bool adapt = true;         // fewer threads while a core is busy with something else
-  MemorySource memory = {};  // of arenas, states and logits
+  MemorySource memory = {};  // of arenas, states, their copy and logits
   // Threads that make this session's calls; they may be another session's, when no two of them run calls at once. Null:
   // `threads` of its own.
   std::shared_ptr<ThreadPool> pool = {};
@@ -35,13 +35,15 @@ struct SessionOptions {
   std::function<bool(size_t done, size_t total)> progress = {};
 };
 
-// Bytes of what a session of a plan asks memory for, which is also what it asks for: arenas, states, logits. (What a
+// Bytes of what a session of a plan asks memory for, which is also what it asks for: arenas, states, logits, and room
+// for a copy of the states that a stopped call would spoil (StateAbort::COPY). (What a
 // library of steps wants beside, it says when it is loaded.)
 struct SessionBytes {
   uint64_t shared = 0;   // arena of all threads
   uint64_t scratch = 0;  // arenas of each, together
   uint64_t states = 0;
   uint64_t logits = 0;
+  uint64_t copy = 0;
 };
 SessionBytes SessionBytesOf(const Manifest& manifest, uint32_t threads);
 // Bytes of states that the first `position` positions have written; of plans before 1.2 all of them.
@@ -131,8 +133,9 @@ class Session {
   // CacheOverflow (runtime/plan_finite.h) of the caches, for the message about logits that aren't finite.
   std::optional<bool> Overflow() const;
 
-  // From any thread: the running call, or the next one, stops at a barrier; it throws PlanError, and the session goes
-  // on from where it was, if its states can (ir/states.def); else it is lost, and calls throw until Reset.
+  // From any thread: the running call, or the next one, stops at a barrier; it throws StoppedError, and the session goes
+  // on from where it was. With states that only a copy brings back (ir/states.def), calls of up to kAlikeRows rows go to
+  // their end, which is near, and the next one stops: copying for each token would cost more.
   void RequestAbort() { abort_request_.store(1); }
 
   // Bytes per second at which all threads read the weights: the fastest of three readings.
@@ -157,7 +160,6 @@ class Session {
   // Runs the phase on all threads. where: the end of messages about a stop or a fault.
   void Run(const PlanPhase& phase, const LlmcContext& context, const std::string& where);
   static void RunJob(void* job, uint32_t thread);
-  std::string Stopped();  // what a stop or fault leaves, for the message
   // visit(state, its first position that a row at `position` needs) for each state that is a ring: one of fewer slots
   // than the context, which loses what lies so many slots behind the last position that was written.
   template <class Visit>
@@ -167,19 +169,17 @@ class Session {
       visit(state, state.window == 0 || position < state.window ? 0 : position - state.window + 1);
     }
   }
-  void CopyPast(bool back);  // states that hold the past, to past_ or back
+  void CopyPast(bool back);  // states that hold the past, to copy_ or back
 
   Executable executable_;
   std::shared_ptr<const Manifest> manifest_;
   uint32_t context_, chunk_, pos_ = 0;
   uint32_t written_ = 0;           // the furthest that calls have come since the sequence began, which rings know of
   std::vector<int32_t> verified_;  // tokens of the last Verify
-  std::vector<uint8_t> past_;      // before it
-  bool lost_ = false;              // a call that didn't end has moved states that can't go back
   bool adapt_;
   std::function<bool(size_t, size_t)> progress_;
   std::shared_ptr<Workspace> workspace_;
-  Reservation states_;
+  Reservation states_, copy_;
   std::atomic<uint32_t> abort_request_{0};
 };
 

@@ -60,7 +60,6 @@ std::string Session::SaveState() const {
   if (executable_.interpret) throw PlanError("the interpreter's states can't be saved");
   if (executable_.plan_hash == 0)
     throw PlanError("a session of a model in memory can't be saved: there is no plan to bind it to");
-  if (lost_) throw PlanError("the sequence is lost, there is nothing to save");
   SavedHeader header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kVersion;
@@ -117,7 +116,6 @@ void Session::RestoreState(std::string_view saved) {
     rings = true;
   });
   if (rings) written_ = std::max(written_, furthest);
-  lost_ = false;
 }
 
 }  // namespace llmc

@@ -83,7 +83,8 @@ TEST(Contracts, StatesAreOfAKnownKindAndItsRank) {
       {DiagKind::InvalidModule, "[4, 8] {kind = kv, window = none}", "a kv state has 3 dims"},
       {DiagKind::InvalidModule, "[4, 2, 8] {kind = recurrent, window = none}", "has the attribute kind alone"},
       {DiagKind::InvalidModule, "[4, 2, 8] heads {kind = recurrent}", "is in rows layout"},
-      {DiagKind::BadAttribute, "[4, 2, 8] {kind = other, window = none}", "must be one of kv, recurrent"},
+      {DiagKind::InvalidModule, "[4, 2, 8] {kind = history}", "a history state has 2 dims"},
+      {DiagKind::BadAttribute, "[4, 2, 8] {kind = other, window = none}", "must be one of kv, recurrent, history"},
       {DiagKind::BadAttribute, "[4, 2, 8] {kind = kv}", "window must be none or at least 1"},
   };
   for (const auto& c : cases) {

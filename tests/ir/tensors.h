@@ -91,6 +91,7 @@ struct OpCase {
   int64_t rows_min = 1;
   int64_t rows_max = 8;
   int64_t context = 0;  // 0: the module has no such option
+  std::string state_kind = "kv";
 
   OpCase& Set(std::string_view name, AttrValue value) {
     attrs.Set(name, std::move(value));
@@ -112,6 +113,7 @@ struct OpCase {
         global.name = Name(-1, "state", static_cast<int>(module.globals.size()));
         global.type = type;
         global.type.state = static_cast<int>(module.globals.size());
+        global.attrs.Set("kind", state_kind);
         op.operands.push_back(Operand::OfGlobal(global.type.state));
         module.globals.push_back(global);
       } else {
@@ -153,9 +155,10 @@ inline void ExpectFaults(const std::vector<Constraint>& cases) {
 
 // Infers and evaluates one op on tensors with constant dims.
 inline std::vector<Owned> Eval(OpKind kind, const std::vector<Owned*>& operands, const Attrs& attrs, int threads = 1,
-                               int64_t context = 0) {
+                               int64_t context = 0, const std::string& state_kind = "kv") {
   OpCase infer{kind, {}, attrs};
   infer.context = context;
+  infer.state_kind = state_kind;
   std::vector<Tensor> inputs;
   for (Owned* t : operands) {
     infer.operands.push_back(t->type);

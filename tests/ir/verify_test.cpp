@@ -120,6 +120,27 @@ TEST(Verify, NamesKindAndLine) {
   }
 }
 
+// A state that holds the past is the first operand of one op, which takes no other.
+TEST(Verify, StatesOfThePast) {
+  const std::string good =
+      "module @m {after = import, context = 8}\ndim S = 1..8\nweight $embed : f32[16, 8]\nweight $w : f32[3, 8]\n"
+      "state $h : f32[2, 8] {kind = history}\nstate $g : f32[2, 8] {kind = history}\n"
+      "state $k : f32[8, 1, 8] {kind = kv, window = none}\nstate $r : f32[8, 1, 8] {kind = recurrent}\n"
+      "func @forward(%tokens: i32[S], %pos: i32[], %total: i32[]) {\n  %x = embed $embed, %tokens : f32[S, 8]\n"
+      "  %y = conv1d $h, %x, $w, %pos : f32[S, 8]\n  %z = conv1d $g, %y, $w, %pos : f32[S, 8]\n"
+      "  %xh = reshape %z {to = [S, 1, 8]} : f32[S, 1, 8]\n  %ck = kv_append $k, %xh, %pos : $k\n"
+      "  %a = attention %xh, %ck, %ck, %pos {scale = 0.5} : f32[S, 1, 8]\n"
+      "  %o = reshape %a {to = [S, 8]} : f32[S, 8]\n  return %o\n}\n";
+  EXPECT_NO_THROW(ParseAndVerify(good));
+  EXPECT_EQ(Thrown([&] { ParseAndVerify(Replace(good, "conv1d $g", "conv1d $h")); }).substr(0, 11), "StateMisuse");
+  EXPECT_EQ(Thrown([&] {
+              ParseAndVerify(Replace(Replace(good, "kv_append $k", "kv_append $r"), ": $k\n", ": $r\n"));
+            }).substr(0, 11),
+            "StateMisuse");
+  EXPECT_EQ(Thrown([&] { ParseAndVerify(Replace(good, "f32[2, 8] {kind", "f16[2, 8] {kind")); }).substr(0, 13),
+            "InvalidModule");
+}
+
 TEST(Verify, RefusesWhatOnlyAnEditCanMake) {
   const auto thrown = [](const std::function<void(Module&)>& edit) {
     Module module = Parse(kGood, "t");

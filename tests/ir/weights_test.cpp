@@ -161,6 +161,31 @@ TEST(Recipes, AddIsInF32) {
   }
 }
 
+TEST(Recipes, NegExpAndRepeat) {
+  const auto source = RandomWeights(5);
+  Module module;
+  const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(DType::BF16, {Dim(6)}));
+  const int rate = AddConst(module, "rate", Rows(DType::F32, {Dim(6)}), RecipeKind::NegExp, {w});
+  const int wide = AddConst(module, "wide", Rows(DType::F32, {Dim(18)}), RecipeKind::Repeat, {rate},
+                            test::With({{"times", int64_t{3}}}));
+  const std::vector<std::byte> raw = ReadWhole(module, *source, w);
+  const std::vector<float> rates = AsFloats(ReadWhole(module, *source, rate));
+  const std::vector<float> wides = AsFloats(ReadWhole(module, *source, wide));
+  for (size_t i = 0; i < 6; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, raw.data() + 2 * i, 2);
+    EXPECT_EQ(rates[i], static_cast<float>(-std::exp(static_cast<double>(Bf16ToF32(bits))))) << i;
+    for (size_t j = 0; j < 3; ++j) EXPECT_EQ(wides[3 * i + j], rates[i]);
+  }
+  const auto refused = [&](RecipeKind kind, Type type, const Attrs& attrs) {
+    EXPECT_THROW(AddConst(module, "bad", std::move(type), kind, {w}, attrs), InputError);
+    module.globals.pop_back();
+  };
+  refused(RecipeKind::NegExp, Rows(DType::BF16, {Dim(6)}), {});
+  refused(RecipeKind::Repeat, Rows(DType::BF16, {Dim(17)}), test::With({{"times", int64_t{3}}}));
+  refused(RecipeKind::Repeat, Rows(DType::BF16, {Dim(6)}), test::With({{"times", int64_t{0}}}));
+}
+
 TEST(Recipes, CastAndQuantizeConvertByRows) {
   const auto source = RandomWeights(6);
   Module module;

@@ -101,7 +101,7 @@ TEST(Session, TakesTheMemoryThatItSays) {
     Session session(executable, options);
     const SessionBytes bytes = SessionBytesOf(*executable.manifest, threads);
     uint64_t mapped = 0;
-    for (const uint64_t part : {bytes.shared, bytes.scratch, bytes.states, bytes.logits})
+    for (const uint64_t part : {bytes.shared, bytes.scratch, bytes.states, bytes.logits, bytes.copy})
       mapped += Reservation::MappedBytes(part);
     EXPECT_EQ(taken.bytes, mapped) << threads;
     EXPECT_GE(taken.bytes, last);

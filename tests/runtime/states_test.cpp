@@ -1,18 +1,22 @@
 // Guards what Reset and a stop mean for each kind of state (ir/states.def), and that plans from before them run.
+#include "runtime/barrier.h"
 #include "runtime/run.h"
 #include "tests/runtime/support.h"
 
 namespace llmc {
 namespace {
 
-// A model that adds up its tokens in its state; the logit is the sum. With `stop` a call leaves when it has moved it.
-std::atomic<bool> stop{false};
-uint32_t AddUp(const LlmcContext* c, uint32_t thread, uint32_t) {
-  if (thread != 0) return stop ? 1 : 0;
-  auto* sum = reinterpret_cast<int32_t*>(c->states);
-  for (uint32_t r = 0; r < c->rows; ++r) *sum += c->tokens[r];
-  c->logits[0] = static_cast<float>(*sum);
-  return stop ? 1 : 0;
+// A model that adds up its tokens in its state; the logit is the sum. With `stop` that session is asked for a stop when
+// the state has been moved, and the call leaves if it can be stopped.
+std::atomic<Session*> stop{nullptr};
+uint32_t AddUp(const LlmcContext* c, uint32_t thread, uint32_t threads) {
+  if (thread == 0) {
+    auto* sum = reinterpret_cast<int32_t*>(c->states);
+    for (uint32_t r = 0; r < c->rows; ++r) *sum += c->tokens[r];
+    c->logits[0] = static_cast<float>(*sum);
+    if (stop.load() != nullptr) stop.load()->RequestAbort();
+  }
+  return MeetAtBarrier(c, thread, threads);
 }
 
 Executable Adder(StateKind kind) {
@@ -23,9 +27,9 @@ Executable Adder(StateKind kind) {
   m.abi = LLMC_ABI_VERSION;
   m.vocab = 16;
   m.context = 64;
-  m.chunk = 4;
+  m.chunk = 32;
   m.state_bytes = 64;
-  m.phases = {{PhaseKind::Prefill, 2, 4, {{1, "sum"}}}, {PhaseKind::Decode, 1, 1, {{1, "sum"}}}};
+  m.phases = {{PhaseKind::Prefill, 2, 32, {{1, "sum"}}}, {PhaseKind::Decode, 1, 1, {{1, "sum"}}}};
   PlanState state;
   state.kind = kind;
   state.block_bytes = 64;
@@ -50,23 +54,34 @@ TEST(States, ResetClearsWhatHoldsThePast) {
   EXPECT_EQ(cache.Decode(1)[0], 8);
 }
 
-TEST(States, AStopLosesWhatHoldsThePast) {
-  Session session = MakeSession(Adder(StateKind::Recurrent), 2);
-  session.Decode(3);
-  stop = true;
-  EXPECT_NE(
-      ErrorOf([&] { session.Decode(4); }).find("at position 1; the sequence is lost, a recurrent state has moved"),
-      std::string::npos);
-  stop = false;
-  EXPECT_NE(ErrorOf([&] { session.Decode(4); }).find("the sequence is lost"), std::string::npos);
-  session.Reset();
-  EXPECT_EQ(session.Decode(4)[0], 4);
+// Asks for a stop while the call runs.
+void StopWithin(Session& session, const std::function<void()>& call) {
+  stop = &session;
+  call();
+  stop = nullptr;
+}
 
+TEST(States, AStopLeavesThemAsBeforeTheCall) {
+  for (const StateKind kind : {StateKind::Recurrent, StateKind::History}) {
+    Session session = MakeSession(Adder(kind), 2);
+    const std::vector<int32_t> many(20, 1);
+    EXPECT_EQ(session.Prefill(many)[0], 20);
+    // A copy brings back what a call of many rows has moved.
+    StopWithin(session,
+               [&] { EXPECT_EQ(ErrorOf([&] { session.Prefill(many); }), "stopped on request at position 20"); });
+    EXPECT_EQ(session.position(), 20u);
+    EXPECT_EQ(session.Decode(3)[0], 23);
+    // One of few rows goes to its end, and the next one stops before it begins.
+    StopWithin(session, [&] { EXPECT_EQ(session.Decode(4)[0], 27); });
+    EXPECT_EQ(ErrorOf([&] { session.Decode(5); }), "stopped on request at position 22");
+    EXPECT_EQ(session.Decode(5)[0], 32);
+    EXPECT_EQ(session.position(), 23u);
+    EXPECT_FALSE(session.Rewind(22));  // no prefix can be had
+    EXPECT_EQ(session.Decode(1)[0], 33);
+  }
   Session cache = MakeSession(Adder(StateKind::Kv), 2);
   cache.Decode(3);
-  stop = true;
-  EXPECT_EQ(ErrorOf([&] { cache.Decode(4); }), "stopped on request at position 1");
-  stop = false;
+  StopWithin(cache, [&] { EXPECT_EQ(ErrorOf([&] { cache.Decode(4); }), "stopped on request at position 1"); });
   EXPECT_EQ(cache.position(), 1u);
   cache.Decode(4);
 }

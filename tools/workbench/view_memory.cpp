@@ -21,7 +21,7 @@ uint64_t SectionBytes(const PlanFile& plan, SectionKind kind, uint32_t index = 0
 }
 
 struct Mapped {
-  uint64_t fixed = 0;       // whatever the number of threads and positions: weights, largest code, arena, logits
+  uint64_t fixed = 0;       // whatever the number of threads and positions: weights, largest code, arena, logits, copy
   uint64_t per_thread = 0;  // bytes of each thread's arena
 };
 
@@ -53,8 +53,9 @@ ReportTable MappedTable(const PlanFile& plan, uint32_t threads, Mapped& sums) {
   zeros(fmt::format("private arenas of {}", threads), session.scratch, "zeros");
   zeros("states", session.states, "zeros, touched as positions come");
   zeros("logits", session.logits, "zeros");
+  if (session.copy > 0) zeros("copy of states", session.copy, "zeros, of states that a stopped call would spoil");
   add("all", total, mapped_total, m.targets.size() > 1 ? "with the largest code" : "");
-  sums.fixed = weights + code + session.shared + session.logits;
+  sums.fixed = weights + code + session.shared + session.logits + session.copy;
   sums.per_thread = m.private_bytes;
   return table;
 }
