@@ -190,6 +190,32 @@ void AddExperts(std::vector<OpCase>& cases) {
   add("least", "sigmoid, groups = 2, norm = least, norm_by = 0.5", "q5_0", false, "act = gelu_tanh", "f32");
 }
 
+// Convolutions over the last rows, alone and with what goes along, and the delta rule, by heads of keys in both orders.
+void AddRecurrent(std::vector<OpCase>& cases) {
+  const std::string state = "state $s : f32[2, 64] {kind = history}\nweight $w : f32[3, 64]\n";
+  cases.push_back({"conv1d", state, "%c = conv1d $s, %x, $w, %pos : f32[S, 64]\n%y = add %x, %c : f32[S, 64]\n"});
+  cases.push_back({"conv1d_bias", state + "weight $b : f32[64]\n",
+                   "%c = conv1d $s, %x, $w, %pos, $b : f32[S, 64]\n%a = act %c {kind = silu} : f32[S, 64]\n"
+                   "%y = mul %a, %x : f32[S, 64]\n",
+                   "q8"});
+  for (const std::string attrs : {"", "tiled = true", "correct = false"}) {
+    cases.push_back(
+        {"delta_rule" + (attrs.empty() ? "" : "_" + attrs.substr(0, attrs.find(' '))),
+         "state $s : f32[4, 16, 20] {kind = recurrent}\nweight $wq : f32[32, 64]\nweight $wk : f32[32, 64]\n"
+         "weight $wv : f32[80, 64]\nweight $wd : f32[4, 64]\nweight $wb : f32[4, 64]\nweight $wo : f32[64, 80]\n",
+         "%q = linear %x, $wq : f32[S, 32]\n%qh = reshape %q {to = [S, 2, 16]} : f32[S, 2, 16]\n"
+         "%k = linear %x, $wk : f32[S, 32]\n%kh = reshape %k {to = [S, 2, 16]} : f32[S, 2, 16]\n"
+         "%kn = rms_norm %kh {eps = 1e-06} : f32[S, 2, 16]\n%ku = scale %kn {factor = 0.25} : f32[S, 2, 16]\n"
+         "%v = linear %x, $wv : f32[S, 80]\n%vh = reshape %v {to = [S, 4, 20]} : f32[S, 4, 20]\n"
+         "%d = linear %x, $wd : f32[S, 4]\n%da = act %d {kind = sigmoid} : f32[S, 4]\n"
+         "%b = linear %x, $wb : f32[S, 4]\n%ba = act %b {kind = sigmoid} : f32[S, 4]\n"
+         "%o = delta_rule $s, %qh, %ku, %vh, %da, %ba, %pos" +
+             (attrs.empty() ? "" : " {" + attrs + "}") +
+             " : f32[S, 4, 20]\n%f = reshape %o {to = [S, 80]} : f32[S, 80]\n"
+             "%p = linear %f, $wo : f32[S, 64]\n%y = add %x, %p : f32[S, 64]\n"});
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> OpCases() {
@@ -200,6 +226,7 @@ std::vector<OpCase> OpCases() {
   AddAttention(cases);
   AddCapsAndSinks(cases);
   AddExperts(cases);
+  AddRecurrent(cases);
   return cases;
 }
 
