@@ -256,9 +256,58 @@ Operand Graph::KvState(int layer, const std::string& base, int64_t n_heads, int6
   } else {
     g.attrs.Set("window", window);
   }
-  int index = AddGlobal(std::move(g));
+  return AddState(std::move(g));
+}
+
+Operand Graph::PastState(int layer, const std::string& base, StateKind kind, std::vector<Dim> dims) {
+  Global g;
+  g.kind = GlobalKind::State;
+  g.name = Name(layer, base);
+  g.type = {DType::F32, std::move(dims)};
+  g.attrs.Set("kind", std::string(FindRow(kStateKinds, kind)->text));
+  return AddState(std::move(g));
+}
+
+Operand Graph::AddState(Global g) {
+  const int index = AddGlobal(std::move(g));
   module_.globals[static_cast<size_t>(index)].type.state = index;
   return Operand::OfGlobal(index);
+}
+
+Operand Graph::Act(Operand x, std::string_view kind, Name name) {
+  Attrs attrs;
+  attrs.Set("kind", std::string(kind));
+  return One(OpKind::Act, {x}, attrs, std::move(name));
+}
+
+Operand Graph::NegExp(int layer, const std::string& weight, const std::string& result) {
+  const int from = Weight(layer, weight).index;
+  return Operand::OfGlobal(
+      AddConst(Name(layer, result), module_.globals[static_cast<size_t>(from)].type, {RecipeKind::NegExp, {from}, {}}));
+}
+
+Operand Graph::Repeated(int layer, const std::string& weight, int64_t times) {
+  const int from = Weight(layer, weight).index;
+  Type type = module_.globals[static_cast<size_t>(from)].type;
+  type.dims[0] = Dim(type.dims[0].value * times);
+  Attrs attrs;
+  attrs.Set("times", times);
+  return Operand::OfGlobal(
+      AddConst(Name(layer, weight + "_repeated"), std::move(type), {RecipeKind::Repeat, {from}, std::move(attrs)}));
+}
+
+// Kernels take the weights of one place in the window side by side.
+Operand Graph::Conv1d(int layer, Operand x, const std::string& taps, const std::string& bias, const std::string& state,
+                      const std::string& result) {
+  const int stored = Weight(layer, taps).index;
+  Type type = module_.globals[static_cast<size_t>(stored)].type;
+  std::swap(type.dims[0], type.dims[1]);
+  const Dim kept(type.dims[0].value - 1), channels = type.dims[1];
+  const int weight = AddConst(Name(layer, taps + "_t"), std::move(type), {RecipeKind::Transpose, {stored}, {}});
+  std::vector<Operand> operands = {PastState(layer, state, StateKind::History, {kept, channels}), x,
+                                   Operand::OfGlobal(weight), pos()};
+  if (HasWeight(layer, bias)) operands.push_back(Weight(layer, bias));
+  return One(OpKind::Conv1d, std::move(operands), {}, Name(layer, result));
 }
 
 }  // namespace llmc

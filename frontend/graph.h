@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -38,16 +39,27 @@ class Graph {
   // y = x w^T, plus the bias where the weights have one.
   Operand Linear(int layer, Operand x, const std::string& w, const std::string& bias, const std::string& result);
   Operand Reshape(Operand x, std::vector<Dim> to, Name name);
+  Operand Act(Operand x, std::string_view kind, Name name);
+  // Sums of each channel's last rows by the weight `taps`, plus the bias where the weights have one; `state` keeps the
+  // rows of earlier calls.
+  Operand Conv1d(int layer, Operand x, const std::string& taps, const std::string& bias, const std::string& state,
+                 const std::string& result);
+  // -e^w of a weight, called `result`; a vector's elements, each `times` times in a row.
+  Operand NegExp(int layer, const std::string& weight, const std::string& result);
+  Operand Repeated(int layer, const std::string& weight, int64_t times);
   // The tensor of recipe `recipe`; another name if that one is taken.
   int AddConst(Name name, Type type, Recipe recipe);
   // A cache of `slots` = context rows of n_heads vectors of d elements. window 0: none.
   Operand KvState(int layer, const std::string& base, int64_t n_heads, int64_t d, int64_t window);
+  // A state that holds the past, of f32.
+  Operand PastState(int layer, const std::string& base, StateKind kind, std::vector<Dim> dims);
 
   Module Finish(Operand output);
 
  private:
   void SetOptions();
   int AddGlobal(Global g);
+  Operand AddState(Global g);
   void AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraUse>& lora);
   int Adapted(const WeightUse& use, int from, const std::vector<LoraUse>& lora);
   int Derived(const WeightUse& use, int from, DType dtype, Recipe recipe);

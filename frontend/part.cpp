@@ -51,6 +51,12 @@ void Checker::Positive(std::string_view name, double v) const {
   Require(std::isfinite(v) && v > 0 && v <= 1e30, fmt::format("{} is {}, must be positive and at most 1e+30", name, v));
 }
 
+void CheckTaps(const Checker& check, std::string_view name, int64_t taps) {
+  constexpr int64_t kMost = 64;
+  check.Size(name, taps, kMost);
+  check.Require(taps > 1, fmt::format("{} is 1, must be 2 to {}", name, kMost));
+}
+
 void Checker::Nonzero(std::string_view name, double v) const {
   Require(std::abs(v) >= 1e-30 && std::abs(v) <= 1e30,
           fmt::format("{} is {}, must be 1e-30 to 1e30 in magnitude", name, v));

@@ -52,6 +52,9 @@ class Part {
   virtual void AddWeights(const Block&, const ModelSpec&, WeightRows&) const {}
 };
 
+// Inputs of a convolution over the last rows: 2 to 64.
+void CheckTaps(const Checker& check, std::string_view name, int64_t taps);
+
 // Attention and its like: from the normed rows [S, d_model] to what is added to the stream.
 class Mixer : public Part {
  public:

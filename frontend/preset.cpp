@@ -169,7 +169,9 @@ class Mapper {
       mapped_.insert(name);
       auto v = config_.Find(name);
       if (!v || v->null) continue;
-      auto wanted = GetField(d_, d_.BlockOf(0), field.AsString());
+      std::optional<FieldValue> wanted;  // of the first block that has the field
+      for (size_t b = 0; b < d_.blocks.size() && !wanted; ++b)
+        wanted = GetField(d_, d_.blocks[b].second, field.AsString());
       LLMC_CHECK(wanted && wanted->kind == FieldValue::Kind::Int, "\"equal\" names a size");
       if (v->value.kind != FieldValue::Kind::Int || v->container || v->value.integer != wanted->integer) {
         Fail(DiagKind::Unsupported, v->value.place,

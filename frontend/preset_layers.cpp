@@ -67,6 +67,19 @@ Blocks ByList(const Rules& rules, const Json& rule, const std::string& key, cons
   return out;
 }
 
+// {"zero": KEY, "block": .., "rest": ..}: the layers for which the config's list has 0.
+Blocks ByZeros(const Rules& rules, const Json& rule, const std::string& key, const std::vector<FieldValue>& numbers,
+               int64_t n) {
+  if (static_cast<int64_t>(numbers.size()) != n)
+    Fail(DiagKind::BadValue, rules.config().Find(key)->value.place,
+         fmt::format("{} has {} entries for {} layers", key, numbers.size(), n));
+  Blocks out = RestOf(rules, rule, n);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i].kind == FieldValue::Kind::Int && numbers[i].integer == 0) out[i] = TextAt(rule, "block");
+  }
+  return out;
+}
+
 std::vector<FieldValue> Letters(const Rules& rules, const std::string& key) {
   std::vector<FieldValue> out;
   auto v = rules.config().Find(key);
@@ -95,6 +108,10 @@ std::vector<std::string> LayerBlocks(const Rules& rules, const Json& list, int64
     } else if (Json listed = rule.Find("listed")) {
       std::string key = rules.KeyOf(listed);
       if (auto values = rules.config().Values(key)) return ByList(rules, rule, key, *values, n);
+    } else if (Json zero = rule.Find("zero")) {
+      std::string key = rules.KeyOf(zero);
+      auto v = rules.config().Find(key);
+      if (v && v->container) return ByZeros(rules, rule, key, *rules.config().Values(key), n);
     } else {
       Blocks out = BlocksAt(rules, rule, "block", n);
       if (Json every = rule.Find("every")) {

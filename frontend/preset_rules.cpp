@@ -102,6 +102,7 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
     return map ? Translate(it->first, map, it->second) : it->second;
   }
   if (Json expression = rule.Find("compute")) return Computed(name, expression);
+  if (Json key = rule.Find("nonzero")) return Nonzero(KeyOf(key), rule);
   if (Json keys = rule.Find("present")) {
     for (const Json& key : keys.items()) {
       auto v = config_->Find(KeyOf(key));
@@ -192,6 +193,29 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
   return Raw(name, absent);
 }
 
+// The one number besides 0 that the key's list has, or the key's number.
+FieldValue Rules::Nonzero(const std::string& key, const Json& rule) const {
+  const auto found = config_->Find(key);
+  if (!found || !found->container) {
+    if (found && !found->null) return found->value;
+    const Json absent = rule.Find("absent");
+    if (absent) return ValueOf(absent);
+    Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is missing", key));
+  }
+  std::optional<FieldValue> number;
+  const std::vector<FieldValue> values = config_->Values(key).value_or(std::vector<FieldValue>());
+  for (const FieldValue& v : values) {
+    if (v.kind == FieldValue::Kind::Int && v.integer == 0) continue;
+    if (number && TextOf(*number) != TextOf(v))
+      Fail(DiagKind::Unsupported, found->value.place,
+           fmt::format("{} has {} and {}; supported: one number besides 0", key, number->shown, v.shown));
+    number = v;
+  }
+  if (!number) Fail(DiagKind::BadValue, found->value.place, fmt::format("{} has no number besides 0", key));
+  number->place = found->value.place;
+  return *number;
+}
+
 FieldValue Rules::Computed(const std::string& name, const Json& expression) const {
   FieldValue v;
   v.place = {config_->file(), ""};
@@ -251,7 +275,7 @@ void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string
   for (const auto& [name, value] : rule.members()) {
     if (name == "keys" || name == "present") {
       for (const Json& key : value.items()) keys.insert(WithArch(key.AsString(), arch));
-    } else if (name == "types" || name == "listed" || name == "letters") {
+    } else if (name == "types" || name == "listed" || name == "letters" || name == "zero" || name == "nonzero") {
       keys.insert(WithArch(value.AsString(), arch));
     } else {
       CollectKeys(value, arch, keys);

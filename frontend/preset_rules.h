@@ -35,6 +35,7 @@ class Rules {
   FieldValue Raw(const std::string& name, const Json& rule) const;
   FieldValue RowsOf(const std::string& name, const std::string& tensor) const;
   FieldValue FromKeys(const std::string& name, const Json& rule) const;
+  FieldValue Nonzero(const std::string& key, const Json& rule) const;
   FieldValue Computed(const std::string& name, const Json& expression) const;
   double Number(const std::string& name, const Json& expression, Place& place) const;
   void RefuseBoth(std::string_view tensor, const Json& rule) const;

@@ -64,7 +64,8 @@ int64_t ExpertsOf(const Description& d, const WeightUse& use, const char* field)
 ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const Module& module, int64_t prefill) {
   ModelFigures out;
   std::vector<int64_t> first_layer(d.blocks.size(), -1);
-  for (const auto& [name, block] : d.blocks) out.blocks.push_back({.name = name});
+  for (const auto& [name, block] : d.blocks)
+    out.blocks.push_back({.name = name, .mixer = std::string(block.mixer->kind())});
   for (size_t i = d.layers.size(); i-- > 0;) {
     auto b = static_cast<size_t>(d.layers[i]);
     ++out.blocks[b].layers;
@@ -95,10 +96,12 @@ ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const 
   for (size_t i = 0; i < module.globals.size(); ++i) {
     const Global& g = module.globals[i];
     if (g.kind == GlobalKind::State) {
-      int64_t bytes = ByteSize(g.type) / context;
-      out.kv_bytes_per_token += bytes;
+      const bool past = KindOf(g).holds == StateHolds::PAST;
+      const int64_t bytes = ByteSize(g.type) / (past ? 1 : context);
+      (past ? out.past_bytes : out.kv_bytes_per_token) += bytes;
       auto b = static_cast<size_t>(d.layers[static_cast<size_t>(g.name.layer)]);
-      if (first_layer[b] == g.name.layer) out.blocks[b].kv_bytes_per_token += bytes;
+      BlockFigures& block = out.blocks[b];
+      if (first_layer[b] == g.name.layer) (past ? block.past_bytes : block.kv_bytes_per_token) += bytes;
     } else if (!replaced[i] && !(g.kind == GlobalKind::Const && g.recipe.kind == RecipeKind::RopeTable)) {
       out.weight_bytes += ByteSize(g.type);
     }
@@ -117,15 +120,20 @@ std::string ReportText(const Description& d, const ModelFigures& figures) {
   out += Line("  embedding", Grouped(figures.embedding));
   for (const BlockFigures& b : figures.blocks) {
     out += Line(fmt::format("  {} x {}", b.layers, b.name), Grouped(b.layers * b.total()));
-    out += Line(
-        "    one layer", Grouped(b.total()),
-        fmt::format("attention {}, feed-forward {}, norms {}", Grouped(b.attention), Grouped(b.ffn), Grouped(b.norms)));
+    out += Line("    one layer", Grouped(b.total()),
+                fmt::format("{} {}, feed-forward {}, norms {}", b.mixer, Grouped(b.attention), Grouped(b.ffn),
+                            Grouped(b.norms)));
   }
   out += Line("  final norm", Grouped(figures.final_norm));
   out += d.ends.tied ? Line("  head", "tied", "the embedding, counted once") : Line("  head", Grouped(figures.head));
   out += Line("cache per token", Grouped(figures.kv_bytes_per_token), "bytes");
   for (const BlockFigures& b : figures.blocks)
     out += Line(fmt::format("  one layer ({})", b.name), Grouped(b.kv_bytes_per_token), "bytes");
+  if (figures.past_bytes > 0) {
+    out += Line("states of a sequence", Grouped(figures.past_bytes), "bytes");
+    for (const BlockFigures& b : figures.blocks)
+      if (b.past_bytes > 0) out += Line(fmt::format("  one layer ({})", b.name), Grouped(b.past_bytes), "bytes");
+  }
   out += WorkLine("decode, first position", figures.first_token);
   out += WorkLine(fmt::format("decode, position {}", Grouped(figures.last_token.total - 1)), figures.last_token);
   out += WorkLine(fmt::format("prefill of {}", Grouped(figures.prefill.rows)), figures.prefill);

@@ -13,10 +13,12 @@ namespace llmc {
 
 struct BlockFigures {
   std::string name;
+  std::string mixer;   // its kind
   int64_t layers = 0;  // how many are of this kind
   // Parameters of one layer.
-  int64_t attention = 0, ffn = 0, norms = 0;
-  int64_t kv_bytes_per_token = 0;  // of one layer
+  int64_t attention = 0, ffn = 0, norms = 0;  // attention: of the mixer
+  int64_t kv_bytes_per_token = 0;             // of one layer
+  int64_t past_bytes = 0;                     // of one layer's states that hold the past
   int64_t total() const { return attention + ffn + norms; }
 };
 
@@ -33,6 +35,7 @@ struct ModelFigures {
   int64_t active = 0;        // of them: without the experts that a token doesn't choose
   int64_t weight_bytes = 0;  // of all parameters as the graph reads them
   int64_t kv_bytes_per_token = 0;
+  int64_t past_bytes = 0;                        // states of a sequence, however long it is
   WorkFigures first_token, last_token, prefill;  // decode at position 0 and at the end of the context
 };
 

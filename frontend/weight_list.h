@@ -47,6 +47,10 @@ class WeightRows {
   void FlatGain(WeightPart part, std::string base, SizeRule n, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(n)}, present, true});
   }
+  // What a convolution of each channel multiplies its last inputs by, the oldest first: f32 [channels, taps].
+  void Taps(WeightPart part, std::string base, SizeRule channels, SizeRule taps, bool present = true) {
+    rows_.push_back({std::move(base), WeightKind::Gain, part, {std::move(channels), std::move(taps)}, present, true});
+  }
   // Matrices below one another, and their biases, that files may hold with a dim for the matrix.
   void Stack(WeightPart part, std::string base, SizeRule rows, SizeRule columns, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Matrix, part, {std::move(rows), std::move(columns)}, present, true});

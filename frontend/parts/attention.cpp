@@ -27,6 +27,11 @@ enum class Sees : uint8_t { Causal, All };
 constexpr std::array<std::string_view, 2> kSees = {"causal", "all"};
 std::span<const std::string_view> TextsOf(Sees) { return kSees; }
 
+// What attention's result is multiplied by: nothing, or the sigmoid of one more product of the row.
+enum class OutGate : uint8_t { None, Channel };
+constexpr std::array<std::string_view, 2> kOutGates = {"none", "channel"};
+std::span<const std::string_view> TextsOf(OutGate) { return kOutGates; }
+
 class Attention : public Mixer {
  public:
   std::string_view kind() const override { return "attention"; }
@@ -45,6 +50,7 @@ class Attention : public Mixer {
             {"mask", mask_},
             {"window", window_},
             {"sinks", sinks_},
+            {"gate", gate_},
             {"sub_norm", sub_norm_}};
   }
 
@@ -85,6 +91,8 @@ class Attention : public Mixer {
     constexpr WeightPart kPart = WeightPart::Attention;
     out.Matrix(kPart, "wq", q, d_model);
     out.Bias(kPart, "bq", q, qkv_bias);
+    out.Matrix(kPart, "wg", q, d_model, gate_ == OutGate::Channel);
+    out.Bias(kPart, "bg", q, qkv_bias && gate_ == OutGate::Channel);
     out.Matrix(kPart, "wk", kv, d_model);
     out.Bias(kPart, "bk", kv, qkv_bias);
     out.Matrix(kPart, "wv", kv, d_model);
@@ -101,6 +109,7 @@ class Attention : public Mixer {
     Operand q = Projected(g, layer, x, "q", "q", n_heads_, block);
     Operand k = Projected(g, layer, x, "k", "k_new", n_kv_heads_, block);
     Operand v = Projected(g, layer, x, "v", "v_new", n_kv_heads_, block);
+    Operand gated_by = gate_ == OutGate::None ? x : g.Linear(layer, x, "wg", "bg", "gate_in");
     auto append = [&](const char* state, Operand rows, const char* name) {
       return g.One(OpKind::KvAppend, {g.KvState(layer, state, n_kv_heads_, d_head_, window_), rows, g.pos()}, {},
                    Name(layer, name));
@@ -115,6 +124,11 @@ class Attention : public Mixer {
     if (sinks_) operands.push_back(g.Weight(layer, "sinks"));
     Operand out = g.One(OpKind::Attention, std::move(operands), attrs, Name(layer, "att"));
     out = g.Reshape(out, {Dim("S"), Dim(n_heads_ * d_head_)}, Name(layer, "att_row"));
+    if (gate_ == OutGate::Channel) {
+      Attrs gate;
+      gate.Set("act", std::string("sigmoid"));
+      out = g.One(OpKind::Gated, {gated_by, out}, gate, Name(layer, "att_gated"));
+    }
     if (sub_norm_) out = g.Norm(layer, out, "attn_sub_norm", block.norm, Name(layer, "att_sub_normed"));
     return g.Linear(layer, out, "wo", "bo", "att_out");
   }
@@ -180,6 +194,7 @@ class Attention : public Mixer {
   Sees mask_ = Sees::Causal;        // a query sees keys up to its own, or those behind it too
   int64_t window_ = 0;              // a query sees that many keys, itself included, on each side; 0: all
   bool sinks_ = false;              // a score a head that takes part in the softmax and has no value
+  OutGate gate_ = OutGate::None;    // on what the heads give
   bool sub_norm_ = false;           // a norm in front of the last product
 };
 

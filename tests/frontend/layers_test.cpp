@@ -48,6 +48,26 @@ TEST(Layers, ByLists) {
     test::ErrorOf(DiagKind::BadValue, [&] { Layers("{\"full\": " + std::string(bad) + "}", rules, 3); });
 }
 
+TEST(Layers, ByZeros) {
+  const std::string rules = R"([{"zero": "kv", "block": "a", "rest": "b"}, {"block": "c"}])";
+  EXPECT_EQ(Layers(R"({"kv": [0, 2, 0]})", rules, 3), (Names{"a", "b", "a"}));
+  EXPECT_EQ(Layers(R"({"kv": 2})", rules, 2), (Names{"c", "c"}));
+  EXPECT_EQ(Layers("{}", rules, 2), (Names{"c", "c"}));
+  test::ErrorOf(DiagKind::BadValue, [&] { Layers(R"({"kv": [0, 2]})", rules, 3); });
+}
+
+TEST(Rules, TheNumberBesideZero) {
+  const auto value = [](const std::string& config) {
+    const HfConfig source(ParseJson(config, "config.json"), "config.json");
+    return Rules(source, "arch").Evaluate("x", ParseJson(R"({"nonzero": "kv"})", "r")).integer;
+  };
+  EXPECT_EQ(value(R"({"kv": [0, 4, 0, 4]})"), 4);
+  EXPECT_EQ(value(R"({"kv": 2})"), 2);
+  test::ErrorOf(DiagKind::Unsupported, [&] { value(R"({"kv": [0, 4, 8]})"); });
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"kv": [0, 0]})"); });
+  test::ErrorOf(DiagKind::MissingKey, [&] { value("{}"); });
+}
+
 TEST(Layers, ByPeriodAndByFirst) {
   EXPECT_EQ(Layers("{}", R"([{"every": 3, "block": "a", "rest": "b"}])"), (Names{"b", "b", "a", "b", "b", "a"}));
   EXPECT_EQ(Layers("{}", R"([{"every": 2, "at": 0, "block": "a", "rest": "b"}])", 3), (Names{"a", "b", "a"}));
@@ -130,6 +150,41 @@ TEST(Experts, RulesAmongTheirFields) {
   refused(R"("d_ff": 16, "count": 8, "used": 3, "groups": 4, "keep": 1)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "shared_gate": true)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "act": "swiglu_clamped")");
+}
+
+// Mixers with states of the past, as llmc's own description.
+std::string Recurrent(const std::string& mixer) {
+  return R"({"llmc": 1, "vocab": 40, "d_model": 32, "n_layers": 2, "max_context": 64, "blocks": {"all": {)" + mixer +
+         R"(, "ffn": {"d_ff": 48}}}})";
+}
+
+TEST(Recurrent, BuildInEveryWay) {
+  const std::string conv = Print(Built(Recurrent(R"("short_conv": {"taps": 3, "bias": true})")));
+  EXPECT_NE(conv.find("state $b{i}.history : f32[2, 32] {kind = history}"), std::string::npos) << conv;
+  EXPECT_NE(conv.find("conv1d"), std::string::npos);
+  const std::string net = R"("delta_net": {"n_heads": 6, "n_key_heads": 2, "d_key": 8, "d_value": 10, "taps": 4)";
+  const std::string log = Print(Built(Recurrent(net + "}")));
+  EXPECT_NE(log.find("state $b{i}.memory : f32[6, 8, 10] {kind = recurrent}"), std::string::npos) << log;
+  EXPECT_NE(log.find("neg_exp"), std::string::npos);
+  const std::string rate = Print(Built(Recurrent(net + R"(, "decay": "rate", "head_order": "tiled"})")));
+  EXPECT_EQ(rate.find("neg_exp"), std::string::npos);
+  EXPECT_NE(rate.find("{tiled = true}"), std::string::npos);
+  const std::string gate = Print(Built(Recurrent(R"("attention": {"n_heads": 4, "bias": "qkv", "gate": "channel"})")));
+  EXPECT_NE(gate.find("act = sigmoid"), std::string::npos);
+}
+
+TEST(Recurrent, RulesAmongTheirFields) {
+  const auto refused = [](DiagKind kind, const std::string& mixer) {
+    return test::ErrorOf(kind, [&] { Built(Recurrent(mixer)); });
+  };
+  refused(DiagKind::MissingKey, R"("short_conv": {})");
+  EXPECT_NE(refused(DiagKind::BadValue, R"("short_conv": {"taps": 1})").find("must be 2 to 64"), std::string::npos);
+  refused(DiagKind::BadValue, R"("short_conv": {"taps": 65})");
+  refused(DiagKind::MissingKey, R"("delta_net": {"n_heads": 4, "d_key": 8, "taps": 4})");
+  refused(DiagKind::BadValue, R"("delta_net": {"n_heads": 4, "n_key_heads": 3, "d_key": 8, "d_value": 8, "taps": 4})");
+  refused(DiagKind::BadValue, R"("delta_net": {"n_heads": 16777216, "d_key": 8, "d_value": 8, "taps": 4})");
+  refused(DiagKind::Unsupported,
+          R"("delta_net": {"n_heads": 4, "d_key": 8, "d_value": 8, "taps": 4, "decay": "linear"})");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // Compiling costs a second a target, so here it is for this CPU's best, for the others in every sixth folder; the suite
 // Every has all targets, all splits and up to four threads for each folder, in a test of its own (tools/check).
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -14,6 +15,7 @@
 #include "ir/interpreter.h"
 #include "ir/op.h"
 #include "passes/check.h"
+#include "runtime/loader.h"
 #include "tests/golden/compiled_golden.h"
 #include "tools/pass_context.h"
 
@@ -150,8 +152,8 @@ TEST(Passes, KeepTheBitsOfEveryModel) {
   }
 }
 
-// Windows, layers without positions, QK-norm, caps, sinks and experts in every third layer, put together in a
-// description alone: the compiled code computes what the interpreter does of the graph as it was imported.
+// Windows, layers without positions, QK-norm, caps, sinks, a gate, convolutions, delta nets and experts in every third
+// layer, put together in a description alone: the compiled code computes what the interpreter does of the graph as it was imported.
 TEST(Hybrid, RunsFromADescription) {
   ModelOptions options = OptionsFor(kData + "hybrid.json", "f32");
   options.weights = "random:7";
@@ -177,6 +179,50 @@ TEST(Hybrid, RunsFromADescription) {
       EXPECT_LE(Nmse(logits.data(), expected.data(), expected.size()), kNmseF32);
     }
   }
+}
+
+// A session whose states hold the past: what an earlier sequence has left reaches no later one, with a reset or by
+// snapshots; any cut into calls gives the same bits; a stopped call leaves no trace; a prefix is refused.
+TEST(Hybrid, StatesOfThePastBelongToTheirSequence) {
+  ModelOptions options = OptionsFor(kData + "hybrid.json", "f32");
+  options.weights = "random:7";
+  Model model = LoadModel(options);
+  RunPipeline(model.module, ContextFor("llvm"));
+  PlanRequest request;
+  request.module = &model.module;
+  request.weights = model.weights.get();
+  request.targets = "native";
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "hybrid-states.plan";
+  WritePlan(request, path);
+  const Executable executable = LoadPlan(path);
+  std::vector<int32_t> first(40), second(33);
+  std::iota(first.begin(), first.end(), 5);
+  std::iota(second.rbegin(), second.rend(), 11);
+  const auto last = [](std::span<const float> logits) { return std::vector<float>(logits.begin(), logits.end()); };
+  const auto fresh = [&](const std::vector<int32_t>& tokens) {
+    const std::unique_ptr<Session> other = Open(executable, 1);
+    return last(other->Prefill(tokens));
+  };
+  const std::unique_ptr<Session> session = Open(executable, 2);
+  EXPECT_TRUE(SameBits(last(session->Prefill(first)), fresh(first)));
+  session->Reset();
+  for (const int32_t token : second) session->Decode(token);
+  session->Reset();
+  session->Prefill(std::span(second).first(18));
+  const std::string saved = session->SaveState();
+  EXPECT_FALSE(session->Rewind(17));
+  session->Decode(90);
+  session->RestoreState(saved);
+  EXPECT_TRUE(SameBits(last(session->Prefill(std::span(second).subspan(18))), fresh(second)));
+  // A prompt that is stopped between two barriers, and then taken up again.
+  session->RestoreState(saved);
+  session->RequestAbort();
+  EXPECT_THROW(session->Prefill(std::span(second).subspan(18)), StoppedError);
+  EXPECT_EQ(session->position(), 18u);
+  session->RequestAbort();
+  EXPECT_THROW(session->Decode(1), StoppedError);
+  EXPECT_EQ(session->position(), 18u);
+  EXPECT_TRUE(SameBits(last(session->Prefill(std::span(second).subspan(18))), fresh(second)));
 }
 
 // `--activations bf16` against numpy, which rounds the inputs of matrices by torch and computes in float64
