@@ -346,6 +346,34 @@ TEST(Preset, NanInAConfig) {
   ErrorOf(DiagKind::SyntaxError, [&] { describe("NaN: 1, "); });
 }
 
+// Models whose states recur: what is refused, and where a wrapped model's tensors stand.
+TEST(Preset, StatesThatRecur) {
+  const auto changed = [](const std::string& golden, const std::string& from, const std::string& to) {
+    std::string text = test::ReadBytes(test::kData + "golden/" + golden + "/config.json");
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << golden << ": " << from;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  };
+  ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "{", "{\"time_step_limit\": [0.1, 0.9],"));
+  ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "\"mamba\"", "\"other\""));
+  ErrorFor(DiagKind::Unsupported, changed("qwen3next-sparse", "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]"));
+  ErrorFor(DiagKind::Unsupported,
+           changed("qwen3next-sparse", "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
+  ErrorFor(DiagKind::Unsupported, changed("qwen3_5-linear", "{", "{\"attn_output_gate\": false,"));
+  ErrorFor(DiagKind::Unsupported, changed("lfm2-layers", "\"conv\"", "\"sliding_attention\""));
+  ErrorFor(DiagKind::Unsupported, changed("lfm2-layers", "{", "{\"block_use_swiglu\": false,"));
+
+  const std::string inner = changed("qwen3_5moe-sparse", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForCausalLM");
+  EXPECT_EQ(Describe(inner).tensors.at("b{i}.w_gate_exps").from, "model.layers.{i}.mlp.experts.{e}.gate_proj.weight");
+  const Description wrapped = Describe(
+      R"({"model_type": "qwen3_5_moe", "architectures": ["Qwen3_5MoeForConditionalGeneration"], "text_config": )" +
+      inner + "}");
+  const TensorRule& gate = wrapped.tensors.at("b{i}.w_gate_exps");
+  EXPECT_EQ(gate.from, "model.layers.{i}.mlp.experts.gate_up_proj");
+  EXPECT_EQ(gate.parts, (std::vector<std::string>{"w_gate_exps", "w_up_exps"}));
+  EXPECT_EQ(gate.others, std::vector<std::string>{"model.language_model.layers.{i}.mlp.experts.gate_up_proj"});
+}
+
 // No family's name may stand in the front end's code: what differs between families is data. (Pre-tokenizers are
 // choices that go by such names.)
 TEST(Preset, NoFamilyInCode) {

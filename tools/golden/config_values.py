@@ -159,6 +159,7 @@ def main():
     """Writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/data/config_values.json")
+    parser.add_argument("--only", nargs="*", metavar="TYPE", help="these model types; the others stay as they are")
     args = parser.parse_args()
     logging.set_verbosity_error()
     bases = {}
@@ -166,12 +167,14 @@ def main():
         for config in sorted((ROOT / "tests/data" / folder).glob("*/config.json")):
             kind = json.loads(config.read_text())["model_type"]
             bases.setdefault(kind if folder == "golden" or kind not in bases else f"{kind}, encoder", (config.parent, folder != "golden"))
-    out = {}
+    out = json.loads(args.out.read_text()) if args.only else {}
     for kind, base in sorted(bases.items()):
+        if args.only and kind not in args.only:
+            continue
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             out[kind] = family(*base)
         print(kind, len(out[kind]["keys"]), "keys", flush=True)
-    lines = [f'"{k}": {json.dumps(v, separators=(",", ":"))}' for k, v in out.items()]
+    lines = [f'"{k}": {json.dumps(v, separators=(",", ":"))}' for k, v in sorted(out.items())]
     args.out.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -55,6 +55,7 @@ def main():
     for preset in presets:
         if not preset.get("hf", {}).get("only_architectures"):
             types.update({t: is_encoder(preset, presets) for t in preset.get("hf", {}).get("model_types", [])})
+    wrappers = {t: key for preset in presets for t, key in preset.get("hf", {}).get("wrappers", {}).items()}
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"]) - {"model_type", "architectures"}
     args.out.mkdir(parents=True, exist_ok=True)
     totals = {}
@@ -62,6 +63,7 @@ def main():
         config = json.loads(path.read_text())
         kept = {k: v for k, v in sorted(config.items()) if k not in harmless}
         (args.out / path.name).write_text(json.dumps(kept) + "\n")
+        config = config.get(wrappers.get(config.get("model_type"), ""), config)  # the text part
         if config.get("model_type") not in types:
             print(f"{path.stem:32} {config.get('model_type')} has no preset", flush=True)
             continue

@@ -44,8 +44,12 @@ def values(name, shape, variant, rng):
     is_norm = "norm" in name.lower() or leaf.startswith("ln_") or leaf == "ln_f" or ".norms." in name
     if name.endswith("bias"):
         return 0.3 * noise
+    if name.endswith("A_log"):  # memories of one to some twenty rows
+        return -1.5 + 0.8 * noise
+    if name.endswith(("linear_attn.norm.weight", "mamba.norm.weight")):  # no offset, and not the last norm
+        return 1.0 + 0.2 * noise
     if is_norm:
-        last = leaf in ("norm", "ln_f", "final_layernorm", "final_layer_norm")
+        last = leaf in ("norm", "ln_f", "final_layernorm", "final_layer_norm", "embedding_norm")
         mean = (4.0 if last and variant.tied else 1.0) - variant.gain_offset
         return mean + 0.2 * noise
     if len(shape) < 2:
@@ -68,7 +72,7 @@ def build(variant, cfg):
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(values(name, tuple(parameter.shape), variant, rng)))
         for name, buffer in model.named_buffers():  # biases on the choice of experts, in some classes
-            if name.endswith("e_score_correction_bias"):
+            if name.endswith(("e_score_correction_bias", "expert_bias")):
                 buffer.copy_(torch.from_numpy(values(name, tuple(buffer.shape), variant, rng)))
     return model.to(getattr(torch, variant.dtype))
 

@@ -1,9 +1,11 @@
 """A family's model as a GGUF file: names by gguf's own table, tensors and keys as its converters change them."""
 
-import numpy as np
-from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
+import functools
 
-PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
+import numpy as np
+from gguf import MODEL_ARCH_NAMES, ExpertGatingFuncType, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
+
+PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "granitehybrid", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
 HALF_BITS = GGMLQuantizationType.BF16
 
 
@@ -27,6 +29,101 @@ def kv_heads(arch, cfg):
     return 1 if arch in ("falcon", "starcoder") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
 
 
+def full_layers(cfg):
+    """Of each layer whether it is attention; nothing where all are."""
+    kinds = cfg.get("layer_types")
+    if kinds is None and cfg.get("full_attn_idxs") is not None:
+        return [i in cfg["full_attn_idxs"] for i in range(cfg["num_hidden_layers"])]
+    return kinds and [kind in ("full_attention", "attention") for kind in kinds]
+
+
+def lfm2_width(cfg):
+    """What the class makes of its width."""
+    width = get(cfg, "block_ff_dim", "intermediate_size")
+    if not cfg.get("block_auto_adjust_ff_dim", True):
+        return width
+    unit = cfg.get("block_multiple_of", 256)
+    return unit * -(-int(cfg.get("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3)) // unit)
+
+
+def delta_keys(writer, cfg):
+    """Sizes of the delta nets."""
+    writer.add_ssm_conv_kernel(cfg["linear_conv_kernel_dim"])
+    writer.add_ssm_state_size(cfg["linear_key_head_dim"])
+    writer.add_ssm_group_count(cfg["linear_num_key_heads"])
+    writer.add_ssm_time_step_rank(cfg["linear_num_value_heads"])
+    writer.add_ssm_inner_size(cfg["linear_value_head_dim"] * cfg["linear_num_value_heads"])
+    writer.add_full_attention_interval(cfg.get("full_attention_interval", 4))
+
+
+def delta_tensors(arch, name, value, cfg):
+    """What the format makes of a delta net's tensor: (name, values) each. Heads of values stand in order of their heads of keys (qwen3next), or tiled."""
+    if ".linear_attn." not in name:
+        return [(name, value)]
+    groups, d_key, d_value = cfg["linear_num_key_heads"], cfg["linear_key_head_dim"], cfg["linear_value_head_dim"]
+    each = cfg["linear_num_value_heads"] // groups
+    layer, leaf = name.split(".linear_attn.")
+    if leaf == "A_log":
+        value = -np.exp(value)
+    if leaf == "dt_bias":
+        name = layer + ".linear_attn.dt_proj.bias"
+    if leaf == "conv1d.weight":
+        value = value.squeeze(1)
+    if leaf == "in_proj_qkvz.weight":
+        rows = value.reshape(groups, -1, value.shape[-1])
+        q, k, v, z = np.split(rows, np.cumsum([d_key, d_key, each * d_value]), axis=1)
+        flat = [part.reshape(-1, value.shape[-1]) for part in (q, k, v, z)]
+        return [(layer + ".linear_attn.in_proj_qkv.weight", np.concatenate(flat[:3])), (layer + ".linear_attn.in_proj_z.weight", flat[3])]
+    if arch == "qwen3next":
+        return [(name, value)]
+
+    def tiled(rows, d):
+        return rows.reshape(groups, each, d, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+
+    keys_rows = 2 * groups * d_key
+    if leaf in ("in_proj_qkv.weight", "conv1d.weight"):
+        value = np.concatenate([value[:keys_rows], tiled(value[keys_rows:], d_value)])
+    elif leaf == "in_proj_z.weight":
+        value = tiled(value, d_value)
+    elif leaf in ("in_proj_b.weight", "in_proj_a.weight", "A_log", "dt_bias"):
+        value = tiled(value, 1)
+    elif leaf == "out_proj.weight":
+        value = tiled(value.T, d_value).T
+    return [(name, value)]
+
+
+def mamba_keys(writer, cfg):
+    """Sizes of Granite's state spaces."""
+    writer.add_ssm_conv_kernel(cfg["mamba_d_conv"])
+    writer.add_ssm_state_size(cfg["mamba_d_state"])
+    writer.add_ssm_group_count(cfg["mamba_n_groups"])
+    writer.add_ssm_inner_size(int(cfg["mamba_expand"] * cfg["hidden_size"]))
+    writer.add_ssm_time_step_rank(cfg["mamba_n_heads"])
+    writer.add_rope_scaling_finetuned(False)
+
+
+def mamba_tensors(name, value, cfg):
+    """What the format makes of a state space's tensor, or of the part behind it: (name, values) each."""
+    if name.endswith("shared_mlp.input_linear.weight"):
+        gate, up = np.split(value, 2)
+        return [(name.replace("shared_mlp.input_linear", "mlp.gate_proj"), gate), (name.replace("shared_mlp.input_linear", "mlp.up_proj"), up)]
+    if name.endswith("shared_mlp.output_linear.weight"):
+        return [(name.replace("shared_mlp.output_linear", "mlp.down_proj"), value)]
+    if ".mamba." not in name:
+        return [(name, value)]
+    if name.endswith("A_log"):
+        value = -np.exp(value)[:, None]
+    elif name.endswith(".D"):
+        value = value[:, None]
+    elif name.endswith("dt_bias"):
+        name = name.replace("dt_bias", "dt_proj.bias")
+    elif name.endswith("conv1d.weight"):
+        value = value.squeeze(1)
+    elif name.endswith("mamba.norm.weight"):
+        value = value.reshape(cfg["mamba_n_groups"], -1)
+    return [(name, value)]
+
+
 def keys(writer, arch, cfg):
     """Metadata."""
     heads = get(cfg, "num_attention_heads", "n_head")
@@ -34,10 +131,17 @@ def keys(writer, arch, cfg):
     writer.add_context_length(get(cfg, "max_position_embeddings", "n_positions"))
     writer.add_block_count(get(cfg, "num_hidden_layers", "n_layer"))
     writer.add_embedding_length(width)
-    writer.add_feed_forward_length(get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width))
+    inner = lfm2_width(cfg) if arch == "lfm2" else get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width)
+    writer.add_feed_forward_length(inner)
     writer.add_head_count(heads)
     kv = kv_heads(arch, cfg)
-    if arch not in ("gpt2", "gptneox"):
+    if arch == "granitehybrid":
+        mamba_keys(writer, cfg)
+    if arch in ("lfm2", "lfm2moe", "granitehybrid"):
+        writer.add_head_count_kv([kv if full else 0 for full in full_layers(cfg)])
+    if arch in ("lfm2", "lfm2moe"):
+        writer.add_shortconv_l_cache(cfg["conv_L_cache"])
+    elif arch not in ("gpt2", "gptneox", "granitehybrid"):
         writer.add_head_count_kv(kv)
     d_head = get(cfg, "head_dim", default=width // heads)
     if cfg.get("head_dim"):
@@ -46,7 +150,7 @@ def keys(writer, arch, cfg):
     if arch in ("gpt2", "gptneox", "starcoder", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
         writer.add_layer_norm_eps(get(cfg, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5))
     else:
-        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", default=1e-6))
+        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", "norm_eps", default=1e-6))
     parameters = rope(cfg)
     theta = get(parameters, "rope_theta") or get(cfg, "rope_theta", "rotary_emb_base")
     if arch == "hunyuan-dense" and parameters.get("alpha"):
@@ -66,7 +170,7 @@ def keys(writer, arch, cfg):
     if arch == "gemma2":
         writer.add_attn_logit_softcapping(cfg["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(cfg["final_logit_softcapping"])
-    if arch == "granite":
+    if arch in ("granite", "granitehybrid"):
         writer.add_attention_scale(cfg["attention_multiplier"])
         writer.add_embedding_scale(cfg["embedding_multiplier"])
         writer.add_residual_scale(cfg["residual_multiplier"])
@@ -84,6 +188,13 @@ def keys(writer, arch, cfg):
         writer.add_expert_feed_forward_length(cfg["intermediate_size"])
     if cfg.get("moe_intermediate_size"):
         writer.add_expert_feed_forward_length(cfg["moe_intermediate_size"])
+    if arch in ("qwen35", "qwen35moe", "qwen3next"):
+        delta_keys(writer, cfg)
+    if arch in ("qwen35", "qwen35moe"):
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
+    if arch == "lfm2moe":
+        writer.add_leading_dense_block_count(cfg["num_dense_layers"])
+        writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
     shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
     if shared:
         writer.add_expert_shared_feed_forward_length(shared)
@@ -117,8 +228,10 @@ def changed(arch, name, value, cfg, variant):
     """The values of a tensor as the format has them."""
     heads = get(cfg, "num_attention_heads", "n_head")
     kv = kv_heads(arch, cfg)
-    if variant.gain_offset and value.ndim == 1 and "norm" in name and name.endswith(".weight"):
+    if variant.gain_offset and value.ndim == 1 and "norm" in name and name.endswith(".weight") and "linear_attn" not in name:
         return value + np.float32(variant.gain_offset)
+    if name.endswith("conv.conv.weight"):
+        return value.squeeze(1)
     if arch in PERMUTED and ("q_proj" in name or "k_proj" in name):
         return interleaved(value, heads if "q_proj" in name else kv)
     if variant.transposed and value.ndim == 2 and ".h." in name:
@@ -138,6 +251,7 @@ EXPERTS = {
     "experts.down_proj": ("ffn_down_exps",),
     "block_sparse_moe.router.weight": ("ffn_gate_inp",),
     "mlp.gate.weight": ("ffn_gate_inp",),
+    "feed_forward.gate.weight": ("ffn_gate_inp",),
     "shared_mlp.input_linear.weight": ("ffn_gate_shexp", "ffn_up_shexp"),
     "shared_mlp.output_linear.weight": ("ffn_down_shexp",),
     "shared_expert.gate_proj.weight": ("ffn_gate_shexp",),
@@ -200,14 +314,17 @@ def write(path, variant, model, cfg):
             continue
         if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
             continue
-        if add_experts(writer, name, tensor.float().numpy()):
+        if arch != "granitehybrid" and add_experts(writer, name, tensor.float().numpy()):
             continue
-        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        if target is None:
-            raise SystemExit(f"{variant.name}: gguf has no name for {name}")
-        value = np.ascontiguousarray(changed(arch, name, tensor.float().numpy(), cfg, variant))
-        stored = GGMLQuantizationType.F32 if value.ndim == 1 else HALF_BITS
-        writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
+        of_layer = mamba_tensors if arch == "granitehybrid" else functools.partial(delta_tensors, arch)
+        for part, values in of_layer(name.replace("expert_bias", "expert_bias.bias"), tensor.float().numpy(), cfg):
+            target = names.get_name(part, try_suffixes=(".weight", ".bias"))
+            if target is None:
+                raise SystemExit(f"{variant.name}: gguf has no name for {part}")
+            value = np.ascontiguousarray(changed(arch, part, values, cfg, variant))
+            plain = value.ndim == 1 or target.endswith(("conv.weight", "conv1d.weight", "ssm_a", "ssm_d", "ssm_norm.weight"))
+            stored = GGMLQuantizationType.F32 if plain else HALF_BITS
+            writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
