@@ -26,6 +26,7 @@ struct ModelOptions {
   std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
   bool hidden = false;                     // a phase that gives hidden rows, beside those of a decoder
   std::string quantize;                    // "": as stored; a mixture (quantize_mix.h) for float matrices
+  bool absorb = true;                      // attention whose weights allow the absorbed form alone is no error
   std::vector<std::string> lora;           // adapters to merge: DIR or DIR=SCALE
   bool allow_nonfinite = false;            // weights that aren't finite are no error
   std::vector<std::string> allow_unknown;  // config keys to pass over

@@ -28,6 +28,13 @@ class Graph {
   Operand Weight(int layer, const std::string& base) const;
   bool HasWeight(int layer, const std::string& base) const { return by_name_.contains(Name(layer, base)); }
 
+  // Whether that global is of blocks.
+  bool IsBlocks(int layer, const std::string& base) const;
+  // It as `times` matrices below one another, each transposed.
+  Operand Turned(int layer, const std::string& base, int64_t times);
+  // Throws InputError Unsupported, naming the weight of blocks, when attention must not be absorbed (BuildOptions).
+  void RefuseUnlessAbsorbed(int layer, const std::string& base) const;
+
   // An op with one result.
   Operand One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name);
   // An op with several.
@@ -57,6 +64,7 @@ class Graph {
   void RemarkStandIns();
 
   const Description& d_;
+  const BoundWeights& weights_;
   const BuildOptions& options_;
   Module module_;
   std::map<Name, int> by_name_;  // the global that the graph reads for a weight

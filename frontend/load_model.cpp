@@ -62,6 +62,7 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
     check("--quantize", "quantize", options.quantize);
     out.quantize = FindMixture(options.quantize);
   }
+  out.absorb = options.absorb;
   out.random = m.random_seed;
   out.sink = options.sink;
   return out;

@@ -91,6 +91,7 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   use.kind = row.kind;
   use.part = row.part;
   use.flat = row.flat;
+  use.as_stored = row.as_stored;
   std::vector<std::string_view> texts;
   for (const SizeRule& size : row.dims) {
     use.dims.push_back(size.value);

@@ -41,7 +41,7 @@ const RecipeDef kRopeTable = {
         Optional("growth_original", AttrType::Int, int64_t{1}),
     }};
 const RecipeDef kStack = {1, kManyInputs, {}};
-const RecipeDef kTranspose = {1, 1, {}};
+const RecipeDef kTranspose = {1, 1, {Optional("times", AttrType::Int, int64_t{1})}};
 const RecipeDef kXielu = {4, 4, {}};
 const RecipeDef kPack = {1, kManyInputs, {Optional("interleave", AttrType::Bool, false)}};
 
@@ -168,8 +168,12 @@ class Checker {
     Require(
         InfoOf(input(0).dtype).cls == DTypeClass::FLOAT && input(0).layout == Layout::Rows && input(0).dims.size() == 2,
         "R13", "the input must be a matrix of floats in rows layout");
+    const int64_t times = std::get<int64_t>(AttrOf(recipe_, "times"));
+    const int64_t rows = input(0).dims[0].value;
+    Require(times >= 1 && rows % times == 0, "R13",
+            "times is " + std::to_string(times) + ", must cut the rows of " + ToText(input(0)) + " into equal parts");
     Type expected = input(0);
-    std::swap(expected.dims[0], expected.dims[1]);
+    expected.dims = {Dim(input(0).dims[1].value * times), Dim(rows / times)};
     Require(type() == expected, "R13", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 

@@ -241,7 +241,7 @@ TEST(Attention, VersionsForCpusAgreeToTheBit) {
       for (const bool portable : {false, true}) {
         std::vector<float>& to = out[portable];
         to.resize(static_cast<size_t>(d) + 2);
-        ops::AttendGroup(q.data(), keys.data(), values.data(), d, begin, end, 0, &to[0], &to[1], &to[2], portable);
+        ops::AttendGroup(q.data(), keys.data(), values.data(), d, d, begin, end, 0, &to[0], &to[1], &to[2], portable);
       }
       EXPECT_EQ(out[0], out[1]);
     }

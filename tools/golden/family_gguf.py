@@ -1,7 +1,7 @@
 """A family's model as a GGUF file: names by gguf's own table, tensors and keys as its converters change them."""
 
 import numpy as np
-from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
+from gguf import MODEL_ARCH_NAMES, ExpertGatingFuncType, GGMLQuantizationType, GGUFWriter, RopeScalingType, get_tensor_name_map, quants
 
 PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
 HALF_BITS = GGMLQuantizationType.BF16
@@ -24,7 +24,7 @@ def rope(cfg):
 
 def kv_heads(arch, cfg):
     """Heads of keys and values."""
-    return 1 if arch in ("falcon", "starcoder") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
+    return 1 if arch in ("falcon", "starcoder", "deepseek2") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
 
 
 def keys(writer, arch, cfg):
@@ -53,10 +53,12 @@ def keys(writer, arch, cfg):
         theta *= parameters["alpha"] ** (d_head / (d_head - 2))
     if theta:
         writer.add_rope_freq_base(theta)
+        d_head = get(cfg, "qk_rope_head_dim", default=d_head)
         partial = get(parameters, "partial_rotary_factor") or get(cfg, "partial_rotary_factor", "rotary_pct", default=1.0)
         writer.add_rope_dimension_count(int(d_head * partial))
-    if parameters.get("rope_type") in ("linear", "yarn"):
-        writer.add_rope_scaling_type(RopeScalingType[parameters["rope_type"].upper()])
+    stretched = get(parameters, "rope_type", "type")
+    if stretched in ("linear", "yarn"):
+        writer.add_rope_scaling_type(RopeScalingType[stretched.upper()])
         writer.add_rope_scaling_factor(parameters["factor"])
         if parameters.get("original_max_position_embeddings"):
             writer.add_rope_scaling_orig_ctx_len(parameters["original_max_position_embeddings"])
@@ -76,7 +78,7 @@ def keys(writer, arch, cfg):
         writer.add_embedding_scale(cfg["embedding_multiplier"])
         writer.add_residual_scale(cfg["residual_multiplier"])
         writer.add_logit_scale(cfg["logits_scaling"])
-    experts = get(cfg, "num_experts", "num_local_experts")
+    experts = get(cfg, "num_experts", "num_local_experts", "n_routed_experts")
     if experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(cfg["num_experts_per_tok"])
@@ -87,11 +89,36 @@ def keys(writer, arch, cfg):
     shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
     if shared:
         writer.add_expert_shared_feed_forward_length(shared)
+    if arch == "deepseek2":
+        latent_keys(writer, cfg, parameters)
     if arch in ("command-r", "cohere2"):
         writer.add_logit_scale(cfg["logit_scale"])
     if arch in ("gptneox", "stablelm"):
         writer.add_parallel_residual(cfg.get("use_parallel_residual", arch == "gptneox"))
     writer.add_vocab_size(cfg["vocab_size"])
+
+
+def latent_keys(writer, cfg, parameters):
+    """Keys of latent attention, which the format has as attention of one kv head, and of its mixtures."""
+    latent, rope_dims, nope = cfg["kv_lora_rank"], cfg["qk_rope_head_dim"], cfg["qk_nope_head_dim"]
+    writer.add_kv_lora_rank(latent)
+    if cfg.get("q_lora_rank"):
+        writer.add_q_lora_rank(cfg["q_lora_rank"])
+    writer.add_key_length(latent + rope_dims)
+    writer.add_value_length(latent)
+    writer.add_key_length_mla(nope + rope_dims)
+    writer.add_value_length_mla(cfg["v_head_dim"])
+    if parameters.get("mscale_all_dim") is not None:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * parameters["mscale_all_dim"])
+    writer.add_leading_dense_block_count(cfg["first_k_dense_replace"])
+    writer.add_expert_shared_count(cfg["n_shared_experts"])
+    writer.add_expert_weights_scale(cfg["routed_scaling_factor"])
+    writer.add_expert_group_count(cfg["n_group"])
+    writer.add_expert_group_used_count(cfg["topk_group"])
+    sigmoid = cfg["model_type"] != "deepseek_v2"
+    writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID if sigmoid else ExpertGatingFuncType.SOFTMAX)
+    if cfg["norm_topk_prob"]:
+        writer.add_expert_weights_norm(True)
 
 
 XIELU = ("alpha_p", "alpha_n", "beta", "eps")
@@ -144,6 +171,9 @@ EXPERTS = {
     "shared_expert.up_proj.weight": ("ffn_up_shexp",),
     "shared_expert.down_proj.weight": ("ffn_down_shexp",),
     "shared_expert_gate.weight": ("ffn_gate_inp_shexp",),
+    "shared_experts.gate_proj.weight": ("ffn_gate_shexp",),
+    "shared_experts.up_proj.weight": ("ffn_up_shexp",),
+    "shared_experts.down_proj.weight": ("ffn_down_shexp",),
 }
 
 
@@ -187,6 +217,20 @@ def add_experts(writer, name, value):
     return False
 
 
+def add_latent(writer, name, value, cfg):
+    """Writes the product that makes keys and values of latents as two, with each head's keys transposed; False: it is none."""
+    if not name.endswith("kv_b_proj.weight"):
+        return False
+    layer = name.split(".layers.")[1].split(".")[0]
+    keys_values = value.reshape(cfg["num_attention_heads"], -1, value.shape[-1])
+    nope = cfg["qk_nope_head_dim"]
+    for target, part in (("attn_k_b", keys_values[:, :nope].swapaxes(1, 2)), ("attn_v_b", keys_values[:, nope:])):
+        rows = np.ascontiguousarray(part).reshape(-1, part.shape[-1])
+        data = quants.quantize(rows, HALF_BITS)
+        writer.add_tensor(f"blk.{layer}.{target}.weight", data.reshape(*part.shape[:-1], -1), raw_dtype=HALF_BITS)
+    return True
+
+
 def write(path, variant, model, cfg):
     """Writes the file: matrices in bf16, vectors in f32."""
     arch = variant.gguf
@@ -200,9 +244,9 @@ def write(path, variant, model, cfg):
             continue
         if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
             continue
-        if add_experts(writer, name, tensor.float().numpy()):
+        if add_experts(writer, name, tensor.float().numpy()) or add_latent(writer, name, tensor.float().numpy(), cfg):
             continue
-        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        target = names.get_name(name.replace("correction_bias", "correction.bias"), try_suffixes=(".weight", ".bias"))
         if target is None:
             raise SystemExit(f"{variant.name}: gguf has no name for {name}")
         value = np.ascontiguousarray(changed(arch, name, tensor.float().numpy(), cfg, variant))
