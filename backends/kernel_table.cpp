@@ -159,6 +159,9 @@ std::string ObstacleOf(const KernelRow& row, const KernelOps& ops) {
     return "keys and values of two types";
   if (HasHeads(row) && ops.Out().dtype == DType::A8 && ops.Result(ops.first(), 0).dims.back().value % 32 != 0)
     return "a block of 32 would span two heads";
+  const bool own_records = ops.Out().dims.back() == ops.Result(ops.first(), 0).dims.back();
+  if (ops.Out().dtype == DType::A8 && !row.HasConstant("record") && !own_records)
+    return "its rows would be cut into several records";
   return "";
 }
 

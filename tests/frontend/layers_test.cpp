@@ -118,6 +118,37 @@ TEST(Experts, BuildInEveryWay) {
   }
 }
 
+std::string Latent(const std::string& mla) {
+  return R"({"llmc": 1, "vocab": 40, "d_model": 32, "n_layers": 2, "max_context": 64,
+    "blocks": {"all": {"mla": {)" +
+         mla + R"(}, "ffn": {"d_ff": 40}}}})";
+}
+const std::string kLatent = R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 8, "d_v": 16)";
+
+TEST(Mla, BuildsInEveryWay) {
+  for (const char* more :
+       {"", R"(, "q_lora": 20)", R"(, "bias": true, "scale": 0.5, "eps": 1e-5)", R"(, "k_b": "turned")"}) {
+    SCOPED_TRACE(more);
+    const std::string text = Print(Built(Latent(kLatent + more)));
+    EXPECT_NE(text.find("state $b{i}.k : f16[64, 3, 20]"), std::string::npos) << text;
+    EXPECT_NE(text.find("state $b{i}.v : f16[64, 3, 16]"), std::string::npos) << text;
+  }
+}
+
+TEST(Mla, RulesAmongItsFields) {
+  const auto refused = [](const std::string& mla, DiagKind kind = DiagKind::BadValue) {
+    return test::ErrorOf(kind, [&] { Built(Latent(mla)); });
+  };
+  EXPECT_NE(refused(R"("n_heads": 3, "kv_lora": 24, "d_nope": 12, "d_rope": 8, "d_v": 16)").find("multiples of 16"),
+            std::string::npos);
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 8, "d_v": 24)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 7, "d_v": 16)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 5000, "d_rope": 8, "d_v": 16)");
+  refused(kLatent + R"(, "q_lora": -1)");
+  refused(kLatent + R"(, "eps": 1)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_rope": 8, "d_v": 16)", DiagKind::MissingKey);
+}
+
 TEST(Experts, RulesAmongTheirFields) {
   const auto refused = [](const std::string& ffn) {
     return test::ErrorOf(DiagKind::BadValue, [&] { Built(Mixture(ffn)); });

@@ -348,6 +348,26 @@ TEST(Preset, NanInAConfig) {
 
 // No family's name may stand in the front end's code: what differs between families is data. (Pre-tokenizers are
 // choices that go by such names.)
+// CASES A04: yarn's corrections of the cosines and of the scale; the factor is of the heads' whole width.
+TEST(Preset, LatentAttentionsScale) {
+  const auto config = [](const char* name) {
+    return Describe(test::ReadBytes(test::kData + "configs/" + name + ".json"), {"quantization_config"});
+  };
+  const Description lite = config("DeepSeek-V2-Lite"), v3 = config("DeepSeek-V3"), flash = config("GLM-4.7-Flash");
+  EXPECT_NEAR(DoubleOf(lite, 0, "mla.scale"), 0.114721, 1e-6);
+  EXPECT_EQ(DoubleOf(lite, 0, "position.attention_factor"), 1.0);
+  EXPECT_NEAR(DoubleOf(v3, 0, "mla.scale"), 0.135234, 1e-6);
+  EXPECT_EQ(DoubleOf(flash, 0, "mla.scale"), 0.0625);
+  EXPECT_EQ(DoubleOf(flash, 0, "norm.eps"), 1e-5);
+  EXPECT_EQ(DoubleOf(flash, 0, "mla.eps"), 1e-6);
+  EXPECT_EQ(v3.BlockOf(3).ffn->kind(), "experts");
+  EXPECT_EQ(v3.BlockOf(2).ffn->kind(), "gated");
+  ErrorOf(DiagKind::Unsupported,
+          [] { Describe(TinyConfig("deepseek_v2", R"("topk_method": "noaux_tc", "num_experts_per_tok": 2, )")); });
+  ErrorOf(DiagKind::Unsupported, [] { Describe(TinyConfig("deepseek_v3", R"("scoring_func": "softmax", )")); });
+  ErrorOf(DiagKind::Unsupported, [] { Describe(TinyConfig("deepseek_v3")); });  // two kv heads of four
+}
+
 TEST(Preset, NoFamilyInCode) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend")) {
     std::string extension = entry.path().extension().string();

@@ -98,7 +98,8 @@ def facts(config, encoder):
     attention = next((m for m in layers[0].modules() if "attention" in type(m).__name__.lower()), None)
     if number(getattr(attention, "head_dim", None)):
         out["attention.d_head"] = attention.head_dim
-    eps = [getattr(m, "variance_epsilon", getattr(m, "eps", None)) for m in layers.modules() if "norm" in type(m).__name__.lower()]
+    eps = [getattr(m, "variance_epsilon", getattr(m, "eps", None)) for name, m in layers.named_modules()
+           if "norm" in type(m).__name__.lower() and not name.endswith("_a_layernorm")]  # latents have an eps of their own
     if eps and number(eps[0]) is not None:
         out["norm.eps"] = float(eps[0])
     rope = getattr(made, "rope_parameters", None) or {}

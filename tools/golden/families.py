@@ -70,6 +70,9 @@ def build(variant, cfg):
         for name, buffer in model.named_buffers():  # biases on the choice of experts, in some classes
             if name.endswith("e_score_correction_bias"):
                 buffer.copy_(torch.from_numpy(values(name, tuple(buffer.shape), variant, rng)))
+        if variant.blocks:
+            for name, parameter in model.named_parameters():
+                parameter.copy_(torch.from_numpy(family_gguf.as_blocks(name, parameter.numpy(), cfg)))
     return model.to(getattr(torch, variant.dtype))
 
 

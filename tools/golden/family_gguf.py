@@ -5,6 +5,7 @@ from gguf import MODEL_ARCH_NAMES, ExpertGatingFuncType, GGMLQuantizationType, G
 
 PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
 HALF_BITS = GGMLQuantizationType.BF16
+BLOCKS = GGMLQuantizationType.Q8_0
 
 
 def get(cfg, *names, default=None):
@@ -202,13 +203,13 @@ def add_interleaved(writer, name, value):
     return False
 
 
-def add_experts(writer, name, value):
-    """Writes a tensor of a mixture; False: it is none. Routers are f32."""
+def add_experts(writer, name, value, matrices):
+    """Writes a tensor of a mixture, its matrices as that type; False: it is none. Routers are f32."""
     for end, targets in EXPERTS.items():
         if not name.endswith(end):
             continue
         for target, part in zip(targets, np.split(value, len(targets), axis=-2)):
-            stored = GGMLQuantizationType.F32 if "_inp" in target else HALF_BITS
+            stored = GGMLQuantizationType.F32 if "_inp" in target else matrices
             part = np.ascontiguousarray(part)
             data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
             shape = (*part.shape[:-1], data.shape[-1])
@@ -217,23 +218,44 @@ def add_experts(writer, name, value):
     return False
 
 
-def add_latent(writer, name, value, cfg):
-    """Writes the product that makes keys and values of latents as two, with each head's keys transposed; False: it is none."""
+def latent_parts(value, cfg):
+    """Rows of a product that makes keys and values of latents: each head's keys transposed, and its values."""
+    keys_values = value.reshape(cfg["num_attention_heads"], -1, value.shape[-1])
+    nope = cfg["qk_nope_head_dim"]
+    return np.ascontiguousarray(keys_values[:, :nope].swapaxes(1, 2)), np.ascontiguousarray(keys_values[:, nope:])
+
+
+def add_latent(writer, name, value, cfg, stored):
+    """Writes such a product as two; False: it is none."""
     if not name.endswith("kv_b_proj.weight"):
         return False
     layer = name.split(".layers.")[1].split(".")[0]
-    keys_values = value.reshape(cfg["num_attention_heads"], -1, value.shape[-1])
-    nope = cfg["qk_nope_head_dim"]
-    for target, part in (("attn_k_b", keys_values[:, :nope].swapaxes(1, 2)), ("attn_v_b", keys_values[:, nope:])):
-        rows = np.ascontiguousarray(part).reshape(-1, part.shape[-1])
-        data = quants.quantize(rows, HALF_BITS)
-        writer.add_tensor(f"blk.{layer}.{target}.weight", data.reshape(*part.shape[:-1], -1), raw_dtype=HALF_BITS)
+    for target, part in zip(("attn_k_b", "attn_v_b"), latent_parts(value, cfg)):
+        data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+        writer.add_tensor(f"blk.{layer}.{target}.weight", data.reshape(*part.shape[:-1], -1), raw_dtype=stored)
     return True
 
 
+def rounded(rows):
+    """What blocks of q8_0 say of rows."""
+    blocks = quants.quantize(np.ascontiguousarray(rows).reshape(-1, rows.shape[-1]), BLOCKS)
+    return quants.dequantize(blocks, BLOCKS).reshape(rows.shape)
+
+
+def as_blocks(name, value, cfg):
+    """The values of a matrix whose file has blocks of q8_0; routers and vectors as they are."""
+    if value.ndim < 2 or name.endswith("mlp.gate.weight"):
+        return value
+    if not name.endswith("kv_b_proj.weight"):
+        return rounded(value)
+    keys, values = latent_parts(value, cfg)
+    return np.concatenate([rounded(keys).swapaxes(1, 2), rounded(values)], axis=1).reshape(value.shape)
+
+
 def write(path, variant, model, cfg):
-    """Writes the file: matrices in bf16, vectors in f32."""
+    """Writes the file: matrices in bf16 or blocks, vectors in f32."""
     arch = variant.gguf
+    matrices = BLOCKS if variant.blocks else HALF_BITS
     kind = next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch)
     names = get_tensor_name_map(kind, get(cfg, "num_hidden_layers", "n_layer"))
     writer = GGUFWriter(path, arch)
@@ -244,13 +266,14 @@ def write(path, variant, model, cfg):
             continue
         if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
             continue
-        if add_experts(writer, name, tensor.float().numpy()) or add_latent(writer, name, tensor.float().numpy(), cfg):
+        values = tensor.float().numpy()
+        if add_experts(writer, name, values, matrices) or add_latent(writer, name, values, cfg, matrices):
             continue
         target = names.get_name(name.replace("correction_bias", "correction.bias"), try_suffixes=(".weight", ".bias"))
         if target is None:
             raise SystemExit(f"{variant.name}: gguf has no name for {name}")
         value = np.ascontiguousarray(changed(arch, name, tensor.float().numpy(), cfg, variant))
-        stored = GGMLQuantizationType.F32 if value.ndim == 1 else HALF_BITS
+        stored = GGMLQuantizationType.F32 if value.ndim == 1 else matrices
         writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

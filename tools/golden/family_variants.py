@@ -17,6 +17,7 @@ class Variant:
     gain_offset: float = 0.0  # what the class adds to its gains
     transposed: bool = False  # matrices are stored [in, out]
     files: bool = True  # there is a golden of the checkpoint itself, and not of the GGUF file alone
+    blocks: bool = False  # its matrices are q8_0, and the logits those of what the blocks say
 
     @property
     def tied(self):
@@ -297,6 +298,12 @@ VARIANTS = [
                   first_k_dense_replace=1, moe_layer_freq=1, scoring_func="softmax", aux_loss_alpha=0.001, seq_aux=True, ep_size=1,
                   **v4(10000.0, type="yarn", factor=40, original_max_position_embeddings=16, beta_fast=32, beta_slow=1,
                        mscale=0.707, mscale_all_dim=0.707)), gguf="deepseek2"),
+    Variant("deepseek2-blocks", "keys' weights transposed and in blocks along what they have no positions of: the absorbed form alone",
+            "DeepseekV2ForCausalLM",
+            sizes("deepseek_v2", **{**MLA, "qk_nope_head_dim": 32, "v_head_dim": 32, "num_attention_heads": 2, "num_key_value_heads": 2},
+                  q_lora_rank=None, rms_norm_eps=1e-6, intermediate_size=32, n_routed_experts=4, num_experts_per_tok=2,
+                  moe_intermediate_size=32, n_shared_experts=1, n_group=1, topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=False,
+                  first_k_dense_replace=1, **v4(10000.0)), dtype="float32", gguf="deepseek2", files=False, blocks=True),
     Variant("deepseek2-latent", "latents of queries too, biases, yarn whose two corrections differ; greedy; tied",
             "DeepseekV2ForCausalLM",
             sizes("deepseek_v2", **MLA, q_lora_rank=24, rms_norm_eps=1e-6, attention_bias=True, n_routed_experts=4, num_experts_per_tok=2,
