@@ -9,6 +9,20 @@
 #include "ir/op.h"
 
 namespace llmc {
+namespace {
+
+Attrs AttrsOf(const RowCut& cut) {
+  Attrs attrs;
+  attrs.Set("begin", cut.begin);
+  attrs.Set("count", cut.count);
+  if (cut.times > 1) {
+    attrs.Set("every", cut.every);
+    attrs.Set("times", cut.times);
+  }
+  return attrs;
+}
+
+}  // namespace
 
 Graph::Graph(const Description& d, const BoundWeights& weights, const BuildOptions& options)
     : d_(d), weights_(weights), options_(options) {
@@ -105,14 +119,7 @@ int Graph::CutRows(const WeightUse& use) {
   int whole = by_name_.at(cut.whole);
   Type type = module_.globals[static_cast<size_t>(whole)].type;
   type.dims[0] = Dim(cut.count * cut.times);
-  Attrs attrs;
-  attrs.Set("begin", cut.begin);
-  attrs.Set("count", cut.count);
-  if (cut.times > 1) {
-    attrs.Set("every", cut.every);
-    attrs.Set("times", cut.times);
-  }
-  return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, std::move(attrs)});
+  return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, AttrsOf(cut)});
 }
 
 int Graph::Transposed(const WeightUse& use, int from) {
@@ -224,6 +231,29 @@ void Graph::RefuseUnlessAbsorbed(int layer, const std::string& base) const {
        fmt::format("{} is {}, whose blocks lie along the rows of the absorbed form: the plain form (--disable-pass "
                    "absorb-mla) needs floats",
                    ToText(global.name), InfoOf(global.type.dtype).text));
+}
+
+Operand Graph::MadeIn(int layer, const std::string& base) const {
+  const std::vector<Value>& values = module_.funcs[0].values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == Name(layer, base)) return Operand::Local(static_cast<ValueId>(i));
+  }
+  throw InternalError(__FILE__, __LINE__, fmt::format("layer {} has no value {}", layer, base));
+}
+
+Operand Graph::LayerScalar(int layer, int64_t width) {
+  Type row;
+  row.dims = {Dim(width)};
+  const RowCut cut{.whole = {}, .begin = 0, .count = 1, .every = 0, .times = width};
+  return Operand::OfGlobal(AddConst(Name(layer, "layer_scalar_row"), std::move(row),
+                                    {RecipeKind::Rows, {Weight(layer, "layer_scalar").index}, AttrsOf(cut)}));
+}
+
+Operand Graph::LayerRows(int layer, const std::string& base, const RowCut& cut) {
+  const int whole = Weight(-1, base).index;
+  Type type = module_.globals[static_cast<size_t>(whole)].type;
+  type.dims[0] = Dim(cut.count * cut.times);
+  return Operand::OfGlobal(AddConst(Name(layer, base), std::move(type), {RecipeKind::Rows, {whole}, AttrsOf(cut)}));
 }
 
 Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name) {

@@ -37,6 +37,7 @@ const RecipeDef kRopeTable = {
         Optional("beta_slow", AttrType::F32, 1.0F),
         Optional("attention_factor", AttrType::F32, 1.0F),
         Optional("truncate", AttrType::Bool, true),
+        Optional("turning", AttrType::Int, int64_t{0}),
         Optional("growth", AttrType::F32, 0.0F),
         Optional("growth_original", AttrType::Int, int64_t{1}),
     }};
@@ -99,7 +100,9 @@ class Checker {
     Require(begin >= 0 && count >= 1 && count <= rows && begin <= rows - count, "R2",
             "rows " + std::to_string(begin) + " to " + std::to_string(begin) + " + " + std::to_string(count) + " of " +
                 std::to_string(rows));
-    Require(times >= 1 && (times == 1 || (every >= count && times - 1 <= (rows - begin - count) / every)), "R2",
+    const bool one_vector = every == 0 && input(0).dims.size() == 1;  // the same elements again
+    Require(times >= 1 && (times == 1 || one_vector || (every >= count && times - 1 <= (rows - begin - count) / every)),
+            "R2",
             std::to_string(times) + " times " + std::to_string(count) + " rows, every " + std::to_string(every) +
                 ", of " + std::to_string(rows));
     Type expected = input(0);

@@ -48,6 +48,29 @@ TEST(Latents, TheMemoryPlanHoldsALatentAndAKey) {
   EXPECT_EQ(KeptBy(Planned("GLM-4.7-Flash", {})).values, 47 * 576);
 }
 
+TEST(SharedCaches, AreNotAllocated) {
+  // Gemma 4 E2B: of 35 layers the first 15 have caches; 12 of those have windows of 512, which are rings.
+  const Module module = Planned("gemma-4-E2B-it", {});
+  int rings = 0, full = 0;
+  for (const Global& global : module.globals) {
+    if (global.kind != GlobalKind::State) continue;
+    EXPECT_LT(global.name.layer, 15);
+    const bool windowed = global.name.layer % 5 != 4;
+    EXPECT_EQ(global.type.dims[2].value, windowed ? 256 : 512);
+    EXPECT_EQ(global.type.dims[0].value, windowed ? 768 : 4096);  // 512 + 256 - 1 in groups of 64
+    (windowed ? rings : full) += 1;
+  }
+  EXPECT_EQ(rings, 24);
+  EXPECT_EQ(full, 6);
+  const Kept kept = KeptBy(module);
+  EXPECT_EQ(kept.planned, kept.bytes);
+  // Gemma 3 270M: windows of 512 in all but every sixth layer.
+  for (const Global& global : Planned("gemma-3-270m", {}).globals) {
+    if (global.kind != GlobalKind::State) continue;
+    EXPECT_EQ(global.type.dims[0].value, global.name.layer % 6 == 5 ? 4096 : 768) << global.name.layer;
+  }
+}
+
 Executable CompiledPlain(const ModelOptions& options, Module* imported) {
   Model model = LoadModel(options);
   *imported = model.module;

@@ -51,10 +51,12 @@ def main():
     args = parser.parse_args()
     logging.set_verbosity_error()
     presets = [json.loads(p.read_text()) for p in (ROOT / "frontend/arch").glob("*.json")]
+    wrappers = {}  # model_type of a config that keeps the text part's in an object -> its key
     types = {}  # model_type -> whether it is an encoder's; one that insists on its class is not what the type says
     for preset in presets:
         if not preset.get("hf", {}).get("only_architectures"):
             types.update({t: is_encoder(preset, presets) for t in preset.get("hf", {}).get("model_types", [])})
+            wrappers.update(preset.get("hf", {}).get("wrappers") or {})
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"]) - {"model_type", "architectures"}
     args.out.mkdir(parents=True, exist_ok=True)
     totals = {}
@@ -62,6 +64,7 @@ def main():
         config = json.loads(path.read_text())
         kept = {k: v for k, v in sorted(config.items()) if k not in harmless}
         (args.out / path.name).write_text(json.dumps(kept) + "\n")
+        config = config.get(wrappers.get(config.get("model_type")), config)
         if config.get("model_type") not in types:
             print(f"{path.stem:32} {config.get('model_type')} has no preset", flush=True)
             continue

@@ -15,6 +15,7 @@ class Variant:
     dtype: str = "bfloat16"
     gguf: str = ""  # the architecture's name in GGUF files; "": no such golden
     gain_offset: float = 0.0  # what the class adds to its gains
+    qk_gain: float = 1.0  # mean of the gains of q's and k's norms: without a scale of 1 / sqrt(d_head) they keep scores small
     transposed: bool = False  # matrices are stored [in, out]
     files: bool = True  # there is a golden of the checkpoint itself, and not of the GGUF file alone
     blocks: bool = False  # its matrices are q8_0, and the logits those of what the blocks say
@@ -282,6 +283,19 @@ VARIANTS = [
     Variant("erniemoe-interval", "every second layer, no shared expert", "Ernie4_5_MoeForCausalLM",
             sizes("ernie4_5_moe", rms_norm_eps=1e-5, moe_num_experts=5, moe_k=3, moe_intermediate_size=16, moe_num_shared_experts=0,
                   moe_layer_start_index=0, moe_layer_end_index=-1, moe_layer_interval=2, use_bias=False, **v5(10000.0)), spelling=5),
+    Variant("gemma4-shared", "the last three layers read caches of their own type's last one; vectors of each layer; proportional rope; a wide ffn where shared",
+            "Gemma4ForCausalLM",
+            sizes("gemma4_text", hidden_size=24, num_attention_heads=2, head_dim=8, global_head_dim=16, num_key_value_heads=1, num_hidden_layers=5, intermediate_size=12, sliding_window=6,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                  num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=8, vocab_size_per_layer_input=48,
+                  final_logit_softcapping=6.0, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh",
+                  rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 20000.0, "partial_rotary_factor": 0.25},
+                                   "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}), spelling=5, qk_gain=0.5),
+    Variant("gemma4-same", "values that are keys, other numbers of heads in full layers, no vectors of layers, no cap; the class's rope; untied",
+            "Gemma4ForCausalLM",
+            sizes("gemma4_text", intermediate_size=24, head_dim=8, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1, attention_k_eq_v=True,
+                  num_hidden_layers=3, sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"],
+                  hidden_size_per_layer_input=0, vocab_size_per_layer_input=48, hidden_activation="gelu_pytorch_tanh"), spelling=5, qk_gain=0.5),
     Variant("glm4moe-groups", "sigmoid, groups by their two best, a bias for the choice, scaled; half a head rotates; QK-norm",
             "Glm4MoeForCausalLM",
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
