@@ -142,8 +142,8 @@ std::string NeedsA8(const KernelOps& ops) {
 std::string NeedsF32(const KernelOps& ops) {
   return TypeOfOperand(ops, "x").dtype == DType::F32 ? MatrixObstacle(ops) : "x isn't f32";
 }
-constexpr Guard kGuards[] = {
-    {"linear_a8", NeedsA8}, {"linear_f32", NeedsF32}, {"expert_a8", NeedsA8}, {"expert_f32", NeedsF32}};
+constexpr Guard kGuards[] = {{"linear_a8", NeedsA8},   {"linear_f32", NeedsF32}, {"expert_a8", NeedsA8},
+                             {"expert_f32", NeedsF32}, {"head_a8", NeedsA8},     {"head_f32", NeedsF32}};
 
 const Type& HeadsOf(const KernelOps& ops) {  // [rows, heads, dim]
   const Operand* q = ops.FindOperand("q");
@@ -157,8 +157,11 @@ std::string ObstacleOf(const KernelRow& row, const KernelOps& ops) {
   if (std::string obstacle = guard == std::end(kGuards) ? "" : guard->obstacle(ops); !obstacle.empty()) return obstacle;
   if (row.HasConstant("k_type") && TypeOfOperand(ops, "k").dtype != TypeOfOperand(ops, "v").dtype)
     return "keys and values of two types";
-  if (HasHeads(row) && ops.Out().dtype == DType::A8 && HeadsOf(ops).dims.back().value % 32 != 0)
+  if (HasHeads(row) && ops.Out().dtype == DType::A8 && ops.Result(ops.first(), 0).dims.back().value % 32 != 0)
     return "a block of 32 would span two heads";
+  const bool own_records = ops.Out().dims.back() == ops.Result(ops.first(), 0).dims.back();
+  if (ops.Out().dtype == DType::A8 && !row.HasConstant("record") && !own_records)
+    return "its rows would be cut into several records";
   return "";
 }
 
@@ -197,6 +200,14 @@ constexpr Shape kShapes[] = {
        return gain == nullptr ? 1 : ops.TypeOf(*gain).dims[0].value / HeadsOf(ops).dims.back().value;
      }},
     {"q_heads", [](const KernelChoice&, const KernelOps& ops) { return HeadsOf(ops).dims[1].value; }},
+    {"v_dim",
+     [](const KernelChoice&, const KernelOps& ops) {
+       const Type& out = ops.Result(ops.first(), 0);  // of partials each has two numbers more
+       return out.dims.back().value - (out.dims.size() == 4 ? 2 : 0);
+     }},
+    {"v_row", [](const KernelChoice&, const KernelOps& ops) { return TypeOfOperand(ops, "v").dims[2].value; }},
+    {"x_dim", [](const KernelChoice&, const KernelOps& ops) { return TypeOfOperand(ops, "x").dims.back().value; }},
+    {"tail_heads", [](const KernelChoice&, const KernelOps& ops) { return TypeOfOperand(ops, "tail").dims[1].value; }},
     {"kv_heads", [](const KernelChoice&, const KernelOps& ops) { return TypeOfOperand(ops, "k").dims[1].value; }},
     {"slots",
      [](const KernelChoice&, const KernelOps& ops) {

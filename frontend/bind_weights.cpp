@@ -21,15 +21,14 @@ struct Stored {
   std::vector<const std::byte*> parts;
 };
 
-// Tensors of one shape and type, one behind another. A vector is one row.
-Stored StoredOf(std::shared_ptr<const TensorSet> set, const std::vector<const TensorInfo*>& tensors, bool is_vector) {
+// Tensors of one shape and type, one behind another, as rows of `columns` elements; 0: a vector, which is one row.
+Stored StoredOf(std::shared_ptr<const TensorSet> set, const std::vector<const TensorInfo*>& tensors, int64_t columns) {
   Stored out;
   const TensorInfo& first = *tensors[0];
   out.dtype = first.dtype;
   out.part_bytes = first.bytes;
   for (const TensorInfo* t : tensors) out.parts.push_back(set->Data(*t));
-  out.row_bytes =
-      is_vector ? first.bytes * tensors.size() : static_cast<size_t>(RowBytes(first.dtype, first.dims.back()));
+  out.row_bytes = columns == 0 ? first.bytes * tensors.size() : static_cast<size_t>(RowBytes(first.dtype, columns));
   out.set = std::move(set);
   return out;
 }
@@ -38,7 +37,7 @@ class FileWeights : public WeightSource {
  public:
   void Add(const Name& name, Stored stored) { stored_[name] = std::move(stored); }
   void Add(const Name& name, std::shared_ptr<const TensorSet> set, const TensorInfo& tensor) {
-    Add(name, StoredOf(std::move(set), {&tensor}, tensor.dims.size() < 2));
+    Add(name, StoredOf(std::move(set), {&tensor}, tensor.dims.size() < 2 ? 0 : tensor.dims.back()));
   }
 
   void Read(const Global& weight, int64_t begin, int64_t end, std::byte* out) const override {
@@ -127,6 +126,11 @@ const TensorInfo& FindChecked(const TensorSet& set, const WeightUse& use) {
          fmt::format("{} must be {} = {}, is {}", ToText(use.name), use.rule, ShapeText(dims), ShapeText(t.dims)));
   }
   CheckType(set, use, t);
+  if (InfoOf(t.dtype).cls == DTypeClass::BLOCK && use.dims.back() % InfoOf(t.dtype).block != 0) {
+    Fail(DiagKind::ShapeMismatch, set.PlaceOf(t),
+         fmt::format("rows of {} elements of {} are no whole blocks of {}", use.dims.back(), ToText(use.name),
+                     InfoOf(t.dtype).text));
+  }
   return t;
 }
 
@@ -261,7 +265,9 @@ BoundWeights BindWeights(Description& d, const std::shared_ptr<const TensorSet>&
     bound.dtypes.push_back(t.dtype);
     if (use.fused) fused[use.name] = t.dtype;
     for (const TensorInfo* part : tensors) used.insert(part->name);
-    source->Add(use.name, StoredOf(set, tensors, use.dims.size() < 2));
+    // A matrix that is stored transposed has other rows there.
+    const int64_t columns = use.dims.size() < 2 ? 0 : use.source.transposed ? use.dims.front() : use.dims.back();
+    source->Add(use.name, StoredOf(set, tensors, columns));
     bound.places[use.name] = set->PlaceOf(t);
     for (size_t i = 0; i < adapters.size(); ++i) {
       const auto pair = adapters[i].Find(t.name);

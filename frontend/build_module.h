@@ -19,6 +19,7 @@ struct BuildOptions {
   std::string activations;            // q8 | f32 | bf16; "": q8 when a matrix has a block type
   bool hidden = false;                // the plan is to give hidden rows as well
   const Mixture* quantize = nullptr;  // float matrices to block types
+  bool absorb = true;                 // latent attention may be built absorbed, where its weights allow no other form
   std::optional<int64_t> random;      // seed of made-up weights, for the header
   DiagSink sink;
 };

@@ -39,11 +39,23 @@ std::pair<std::string_view, std::string_view> SplitName(std::string_view field) 
 }  // namespace
 
 Fields ModelSpec::Fields() {
-  return {{"name", name},  {"vocab", vocab}, {"d_model", d_model}, {"n_layers", n_layers}, {"max_context", max_context},
-          {"dtype", dtype}};
+  return {{"name", name},
+          {"vocab", vocab},
+          {"d_model", d_model},
+          {"n_layers", n_layers},
+          {"max_context", max_context},
+          {"dtype", dtype},
+          {"per_layer", per_layer},
+          {"per_layer_vocab", per_layer_vocab}};
 }
 Fields NormSpec::Fields() { return {{"kind", kind}, {"eps", eps}, {"gain", gain}, {"bias", bias}}; }
-Fields WiringSpec::Fields() { return {{"order", order}, {"mixer_norm", mixer_norm}, {"residual", residual}}; }
+Fields WiringSpec::Fields() {
+  return {{"order", order},
+          {"mixer_norm", mixer_norm},
+          {"residual", residual},
+          {"scalar", scalar},
+          {"per_layer_act", per_layer_act}};
+}
 Fields EndsSpec::Fields() {
   return {{"output", output},
           {"final_norm", final_norm},
@@ -99,6 +111,15 @@ std::optional<FieldValue> GetField(const Description& d, const Block& block, std
   return GetField(*f);
 }
 
+int64_t CacheLayerOf(const Description& d, int64_t layer) {
+  const Mixer& mixer = *d.BlockOf(layer).mixer;
+  if (!mixer.SharesCache()) return -1;
+  while (layer-- > 0) {
+    if (mixer.ReadsCacheOf(*d.BlockOf(layer).mixer)) return layer;
+  }
+  return -1;
+}
+
 void Complete(Description& d, const std::string& file) {
   Checker check(file);
   check.Size("vocab", d.model.vocab, Checker::kMaxCount);
@@ -117,6 +138,15 @@ void Complete(Description& d, const std::string& file) {
                 fmt::format("ends.token_types is {}", d.ends.token_types));
   check.Require(d.ends.token_types == 0 || d.ends.output == ModelOutput::Hidden,
                 "ends.token_types goes with ends.output hidden");
+  check.Require(d.model.per_layer >= 0 && d.model.per_layer <= Checker::kMaxWidth,
+                fmt::format("per_layer is {}", d.model.per_layer));
+  if (d.model.per_layer > 0) {
+    check.Size("per_layer_vocab", d.model.per_layer_vocab, Checker::kMaxCount / d.model.n_layers);
+    check.Require(d.model.per_layer <= Checker::kMaxWidth / d.model.n_layers,
+                  fmt::format("per_layer is {} for {} layers", d.model.per_layer, d.model.n_layers));
+  } else {
+    d.model.per_layer_vocab = 0;
+  }
   check.Nonzero("ends.embed_scale", d.ends.embed_scale);
   check.Nonzero("ends.logit_scale", d.ends.logit_scale);
   check.Require(d.ends.logit_cap >= 0 && d.ends.logit_cap <= 1e30,
@@ -137,6 +167,10 @@ void Complete(Description& d, const std::string& file) {
     block.mixer->Complete(block, d.model, check);
     block.ffn->Complete(d.model, check);
   }
+  check.Enter("");
+  for (int64_t i = 0; i < d.model.n_layers; ++i)
+    check.Require(!d.BlockOf(i).mixer->SharesCache() || CacheLayerOf(d, i) >= 0,
+                  fmt::format("attention.shares: no layer in front of layer {} has a cache such as it reads", i));
 }
 
 }  // namespace llmc

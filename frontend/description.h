@@ -12,6 +12,7 @@
 #include "frontend/field.h"
 #include "frontend/json.h"
 #include "frontend/part.h"
+#include "frontend/parts/activation.h"
 #include "ir/diag.h"
 
 namespace llmc {
@@ -42,6 +43,9 @@ struct ModelSpec {
   int64_t n_layers = 0;
   int64_t max_context = 0;             // longest sequence the model was made for
   StoredType dtype = StoredType::F32;  // of weights that no file provides (--weights random:SEED, --no-weights)
+  // Each layer gets a vector of so many numbers of its own for each token, made of a row of a table of its own with
+  // per_layer_vocab rows and of a product of the embedding; 0: none.
+  int64_t per_layer = 0, per_layer_vocab = 0;
   llmc::Fields Fields();
 };
 
@@ -59,6 +63,8 @@ struct WiringSpec {
   WiringOrder order = WiringOrder::Sequential;
   bool mixer_norm = true;  // sequential: a norm in front of the mixer
   double residual = 1.0;   // on what each part adds to the stream
+  bool scalar = false;     // a number of the layer multiplies the stream that leaves it
+  llmc::Activation per_layer_act = llmc::Activation::GeluTanh;  // in front of the product with the layer's vector
   llmc::Fields Fields();
 };
 
@@ -129,6 +135,9 @@ struct Description {
     return blocks[static_cast<size_t>(layers[static_cast<size_t>(layer)])].second;
   }
 };
+
+// The layer whose cache a layer that shares one reads; -1: there is none in front of it, or it has its own.
+int64_t CacheLayerOf(const Description& d, int64_t layer);
 
 // Fills in derived sizes and checks every rule that fields must keep among each other. Throws InputError BadValue or
 // MissingKey naming the field in `file`.

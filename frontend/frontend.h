@@ -2,6 +2,7 @@
 // a module in the IR, a source of its weights and the tables of its tokenizer.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct ModelOptions {
   std::string activations;                 // "": q8 for block weights, f32 for float weights; q8 | f32 | bf16
   bool hidden = false;                     // a phase that gives hidden rows, beside those of a decoder
   std::string quantize;                    // "": as stored; a mixture (quantize_mix.h) for float matrices
+  bool absorb = true;                      // attention whose weights allow the absorbed form alone is no error
   std::vector<std::string> lora;           // adapters to merge: DIR or DIR=SCALE
   bool allow_nonfinite = false;            // weights that aren't finite are no error
   std::vector<std::string> allow_unknown;  // config keys to pass over
@@ -52,7 +54,8 @@ Model LoadModel(const ModelOptions& options);
 // The flat description (JSON, itself valid input), and the report (parameters by part, KV bytes per token,
 // multiply-adds and bytes for decode and a prefill).
 std::string DescribeModel(const ModelOptions& options);
-std::string ReportModel(const ModelOptions& options, int64_t prefill);
+// `prepare` changes the imported graph first, as the passes do that change what a plan keeps; it may be empty.
+std::string ReportModel(const ModelOptions& options, int64_t prefill, const std::function<void(Module&)>& prepare = {});
 
 // "presets HASH", over the presets and lists of keys that are built in: part of a plan's build id.
 std::string FrontendBuildId();

@@ -9,10 +9,23 @@
 #include "ir/op.h"
 
 namespace llmc {
-namespace {}  // namespace
+namespace {
+
+Attrs AttrsOf(const RowCut& cut) {
+  Attrs attrs;
+  attrs.Set("begin", cut.begin);
+  attrs.Set("count", cut.count);
+  if (cut.times > 1) {
+    attrs.Set("every", cut.every);
+    attrs.Set("times", cut.times);
+  }
+  return attrs;
+}
+
+}  // namespace
 
 Graph::Graph(const Description& d, const BoundWeights& weights, const BuildOptions& options)
-    : d_(d), options_(options) {
+    : d_(d), weights_(weights), options_(options) {
   module_.name = d.model.name;
   module_.dims.push_back({"S", 1, options.context});
   for (size_t i = 0; i < weights.uses.size(); ++i) {
@@ -91,8 +104,8 @@ void Graph::AddWeight(const WeightUse& use, DType dtype, const std::vector<LoraU
       index = Derived(use, index, DType::F32, {RecipeKind::Add, {index}, attrs});
     } else if (use.kind != WeightKind::Matrix && dtype != DType::F32) {
       index = Derived(use, index, DType::F32, {RecipeKind::Cast, {index}, {}});
-    } else if (use.kind == WeightKind::Matrix && use.part != WeightPart::Router && options_.quantize != nullptr &&
-               cls == DTypeClass::FLOAT) {
+    } else if (use.kind == WeightKind::Matrix && use.part != WeightPart::Router && !use.as_stored &&
+               options_.quantize != nullptr && cls == DTypeClass::FLOAT) {
       index = Quantized(use, index);
     }
     has_blocks_ =
@@ -106,14 +119,7 @@ int Graph::CutRows(const WeightUse& use) {
   int whole = by_name_.at(cut.whole);
   Type type = module_.globals[static_cast<size_t>(whole)].type;
   type.dims[0] = Dim(cut.count * cut.times);
-  Attrs attrs;
-  attrs.Set("begin", cut.begin);
-  attrs.Set("count", cut.count);
-  if (cut.times > 1) {
-    attrs.Set("every", cut.every);
-    attrs.Set("times", cut.times);
-  }
-  return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, std::move(attrs)});
+  return AddConst(use.name, std::move(type), {RecipeKind::Rows, {whole}, AttrsOf(cut)});
 }
 
 int Graph::Transposed(const WeightUse& use, int from) {
@@ -200,6 +206,54 @@ Operand Graph::Weight(int layer, const std::string& base) const {
   auto it = by_name_.find(Name(layer, base));
   LLMC_CHECK(it != by_name_.end(), "no weight " + base);
   return Operand::OfGlobal(it->second);
+}
+
+bool Graph::IsBlocks(int layer, const std::string& base) const {
+  const Global& global = module_.globals[static_cast<size_t>(Weight(layer, base).index)];
+  return InfoOf(global.type.dtype).cls == DTypeClass::BLOCK;
+}
+
+Operand Graph::Turned(int layer, const std::string& base, int64_t times) {
+  const int from = Weight(layer, base).index;
+  Type type = module_.globals[static_cast<size_t>(from)].type;
+  type.dims = {Dim(type.dims[1].value * times), Dim(type.dims[0].value / times)};
+  Attrs attrs;
+  attrs.Set("times", times);
+  return Operand::OfGlobal(
+      AddConst(Name(layer, base + "_t"), std::move(type), {RecipeKind::Transpose, {from}, std::move(attrs)}));
+}
+
+void Graph::RefuseUnlessAbsorbed(int layer, const std::string& base) const {
+  if (options_.absorb) return;
+  const auto place = weights_.places.find(Name(layer, base));
+  const Global& global = module_.globals[static_cast<size_t>(Weight(layer, base).index)];
+  Fail(DiagKind::Unsupported, place == weights_.places.end() ? Place{} : place->second,
+       fmt::format("{} is {}, whose blocks lie along the rows of the absorbed form: the plain form (--disable-pass "
+                   "absorb-mla) needs floats",
+                   ToText(global.name), InfoOf(global.type.dtype).text));
+}
+
+Operand Graph::MadeIn(int layer, const std::string& base) const {
+  const std::vector<Value>& values = module_.funcs[0].values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == Name(layer, base)) return Operand::Local(static_cast<ValueId>(i));
+  }
+  throw InternalError(__FILE__, __LINE__, fmt::format("layer {} has no value {}", layer, base));
+}
+
+Operand Graph::LayerScalar(int layer, int64_t width) {
+  Type row;
+  row.dims = {Dim(width)};
+  const RowCut cut{.whole = {}, .begin = 0, .count = 1, .every = 0, .times = width};
+  return Operand::OfGlobal(AddConst(Name(layer, "layer_scalar_row"), std::move(row),
+                                    {RecipeKind::Rows, {Weight(layer, "layer_scalar").index}, AttrsOf(cut)}));
+}
+
+Operand Graph::LayerRows(int layer, const std::string& base, const RowCut& cut) {
+  const int whole = Weight(-1, base).index;
+  Type type = module_.globals[static_cast<size_t>(whole)].type;
+  type.dims[0] = Dim(cut.count * cut.times);
+  return Operand::OfGlobal(AddConst(Name(layer, base), std::move(type), {RecipeKind::Rows, {whole}, AttrsOf(cut)}));
 }
 
 Operand Graph::One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name) {

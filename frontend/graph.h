@@ -23,11 +23,28 @@ class Graph {
   Operand pos() { return Operand::Local(func().params[1]); }
   Operand types() { return Operand::Local(func().params[2]); }  // of a model that has them
   int64_t context() const { return options_.context; }
+  const ModelSpec& model() const { return d_.model; }
 
   // The global that the graph reads for a weight: as stored, in f32 for vectors, quantised on request. layer -1: the
   // model's own.
   Operand Weight(int layer, const std::string& base) const;
   bool HasWeight(int layer, const std::string& base) const { return by_name_.contains(Name(layer, base)); }
+
+  // Whether that global is of blocks.
+  bool IsBlocks(int layer, const std::string& base) const;
+  // It as `times` matrices below one another, each transposed.
+  Operand Turned(int layer, const std::string& base, int64_t times);
+  // Throws InputError Unsupported, naming the weight of blocks, when attention must not be absorbed (BuildOptions).
+  void RefuseUnlessAbsorbed(int layer, const std::string& base) const;
+
+  // What layer `layer` has called `base`: a value that has been built.
+  Operand MadeIn(int layer, const std::string& base) const;
+  // The layer whose cache this one reads.
+  int CacheLayer(int layer) const { return static_cast<int>(CacheLayerOf(d_, layer)); }
+  // The layer's number, as often as `width` says.
+  Operand LayerScalar(int layer, int64_t width);
+  // Rows of a weight that all layers share, of which this layer has `count`, and again `every` rows further.
+  Operand LayerRows(int layer, const std::string& base, const RowCut& cut);
 
   // An op with one result.
   Operand One(OpKind kind, std::vector<Operand> operands, Attrs attrs, Name name);
@@ -69,6 +86,7 @@ class Graph {
   void RemarkStandIns();
 
   const Description& d_;
+  const BoundWeights& weights_;
   const BuildOptions& options_;
   Module module_;
   std::map<Name, int> by_name_;  // the global that the graph reads for a weight

@@ -62,6 +62,7 @@ BuildOptions OptionsOf(const ModelOptions& options, const OpenedModel& m) {
     check("--quantize", "quantize", options.quantize);
     out.quantize = FindMixture(options.quantize);
   }
+  out.absorb = options.absorb;
   out.random = m.random_seed;
   out.sink = options.sink;
   return out;
@@ -127,9 +128,10 @@ std::string DescribeModel(const ModelOptions& options) {
   return PrintDescription(OpenModel(options, NoWeights::Allow).description);
 }
 
-std::string ReportModel(const ModelOptions& options, int64_t prefill) {
+std::string ReportModel(const ModelOptions& options, int64_t prefill, const std::function<void(Module&)>& prepare) {
   OpenedModel m = OpenModel(options, NoWeights::Allow);
   Module module = BuildModule(m.description, m.weights, OptionsOf(options, m));
+  if (prepare) prepare(module);
   return ReportText(m.description, FiguresOf(m.description, m.weights, module, prefill));
 }
 

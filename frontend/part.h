@@ -64,6 +64,9 @@ class Mixer : public Part {
   virtual Operand Build(Graph& graph, int layer, Operand x, const Block& block) const = 0;
   // Whether a row needs those behind it.
   virtual bool NeedsWholeSequence() const { return false; }
+  // Whether it has no cache and reads that of the last layer in front of it whose mixer is such that ReadsCacheOf.
+  virtual bool SharesCache() const { return false; }
+  virtual bool ReadsCacheOf(const Mixer&) const { return false; }
 };
 
 class Position : public Part {

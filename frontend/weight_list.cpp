@@ -27,6 +27,13 @@ std::vector<WeightRow> RowsInFront(const Description& d) {
   NormSpec norm;
   if (!d.layers.empty()) norm = d.BlockOf(0).norm;
   rows.Norm(norm, "embed_norm", d_model, d.ends.embed_norm);
+  const bool own = d.model.per_layer > 0;
+  const SizeRule per_layer{d.model.per_layer, "per_layer"};
+  rows.Stack(WeightPart::Embedding, "layer_embed",
+             {d.model.per_layer_vocab * d.model.n_layers, "per_layer_vocab * n_layers"}, per_layer, own);
+  rows.Matrix(WeightPart::Embedding, "layer_proj", {d.model.per_layer * d.model.n_layers, "per_layer * n_layers"},
+              d_model, own);
+  rows.Gain(WeightPart::Norm, "layer_proj_norm", per_layer, own);
   std::set<std::string> seen;
   std::vector<WeightRow> out = rows.all();
   for (int block : d.layers) {
@@ -91,6 +98,7 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   use.kind = row.kind;
   use.part = row.part;
   use.flat = row.flat;
+  use.as_stored = row.as_stored;
   std::vector<std::string_view> texts;
   for (const SizeRule& size : row.dims) {
     use.dims.push_back(size.value);

@@ -30,7 +30,8 @@ struct WeightRow {
   WeightPart part{};
   std::vector<SizeRule> dims;
   bool present = true;
-  bool flat = false;  // a file may hold it with more dims: the same elements in the same order
+  bool flat = false;       // a file may hold it with more dims: the same elements in the same order
+  bool as_stored = false;  // --quantize leaves it
 };
 class WeightRows {
  public:
@@ -54,6 +55,11 @@ class WeightRows {
   // Matrices below one another, and their biases, that files may hold with a dim for the matrix.
   void Stack(WeightPart part, std::string base, SizeRule rows, SizeRule columns, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Matrix, part, {std::move(rows), std::move(columns)}, present, true});
+  }
+  // A stack that --quantize leaves as it is: graphs transpose it, which blocks don't allow.
+  void AsStored(WeightPart part, std::string base, SizeRule rows, SizeRule columns) {
+    Stack(part, std::move(base), std::move(rows), std::move(columns));
+    rows_.back().as_stored = true;
   }
   void FlatBias(WeightPart part, std::string base, SizeRule n, bool present = true) {
     rows_.push_back({std::move(base), WeightKind::Bias, part, {std::move(n)}, present, true});
@@ -84,6 +90,7 @@ struct WeightUse {
   std::string rule;           // the dims in fields: "[attention.n_heads * d_head, d_model]"
   TensorRule source;          // "{i}" filled in
   bool flat = false;          // the tensor may have more dims
+  bool as_stored = false;     // --quantize leaves it
   std::optional<RowCut> cut;  // rows of an earlier use instead of a tensor
   bool fused = false;         // stands for the parts that are cut from it
 };

@@ -5,7 +5,10 @@
 //   encoder       x = norm(x + mixer x);  x = norm(x + ffn x)
 //   parallel      x += mixer(n) + ffn(n), n = norm x
 //   parallel_two  x += mixer(norm x) + ffn(norm x), two norms of one x
+// Behind them, where the model has them: what the layer's own vector of each token gives, and the layer's number.
 #include "frontend/wiring.h"
+
+#include <cmath>
 
 namespace llmc {
 namespace {
@@ -22,6 +25,62 @@ Operand Joined(Graph& g, int layer, Operand x, Operand part, const WiringSpec& w
   return g.One(OpKind::Add, {x, part}, {}, std::move(name));
 }
 
+Operand BuildParts(Graph& g, int layer, Operand x, const Block& block, const Name& name) {
+  const WiringSpec& wiring = block.wiring;
+  const WiringOrder order = wiring.order;
+  auto norm = [&](Operand v, const char* gain, const char* result) {
+    return g.Norm(layer, v, gain, block.norm, Name(layer, result));
+  };
+  Operand n = NormsInFront(order) && wiring.mixer_norm ? norm(x, "attn_norm", "n") : x;
+  Operand mixed = block.mixer->Build(g, layer, n, block);
+  if (NormsBehind(order)) mixed = norm(mixed, "attn_post_norm", "att_normed");
+  if (NormsSums(order)) {
+    Operand mid = norm(Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "att_sum")), "attn_post_norm", "mid");
+    Operand out = block.ffn->Build(g, layer, mid, block);
+    out = Joined(g, layer, mid, out, wiring, "ffn_out", Name(layer, "ffn_sum"));
+    return g.Norm(layer, out, "ffn_post_norm", block.norm, name);
+  }
+  Operand m = n;  // parallel: the same norm
+  Operand mid = x;
+  if (!Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
+  if (order != WiringOrder::Parallel) m = NormsInFront(order) ? norm(mid, "ffn_norm", "m") : mid;
+  Operand out = block.ffn->Build(g, layer, m, block);
+  if (NormsBehind(order)) out = norm(out, "ffn_post_norm", "ffn_normed");
+  if (Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
+  return Joined(g, layer, mid, out, wiring, "ffn_out", name);
+}
+
+// The layer's vector of each token: (norm(product of the embedding / sqrt(d_model)) + row of its table * sqrt(P)) / sqrt(2).
+Operand OwnVector(Graph& g, int layer, const Block& block) {
+  const int64_t p = g.model().per_layer, layers = g.model().n_layers;
+  const auto root = [](int64_t n) { return std::sqrt(static_cast<double>(n)); };
+  const Operand table =
+      g.LayerRows(layer, "layer_embed",
+                  {.whole = {}, .begin = layer, .count = 1, .every = layers, .times = g.model().per_layer_vocab});
+  Operand row = g.One(OpKind::Embed, {table, g.tokens()}, {}, Name(layer, "own_row"));
+  row = g.Scale(row, root(p), Name(layer, "own_row_scaled"));
+  const Operand weight = g.LayerRows(layer, "layer_proj", {.whole = {}, .begin = layer * p, .count = p});
+  Operand made = g.One(OpKind::Linear, {g.MadeIn(0, "x"), weight}, {}, Name(layer, "own_made"));
+  made = g.Scale(made, 1 / root(g.model().d_model), Name(layer, "own_made_scaled"));
+  Attrs attrs;
+  attrs.Set("eps", static_cast<float>(block.norm.eps));
+  made = g.One(OpKind::RmsNorm, {made, g.Weight(-1, "layer_proj_norm")}, attrs, Name(layer, "own_normed"));
+  const Operand sum = g.One(OpKind::Add, {made, row}, {}, Name(layer, "own_sum"));
+  return g.Scale(sum, 1 / root(2), Name(layer, "own"));
+}
+
+// x + norm(up(act(gate x) * the layer's vector)).
+Operand WithOwn(Graph& g, int layer, Operand x, const Block& block, const Name& name) {
+  const Operand own = OwnVector(g, layer, block);
+  Attrs attrs;
+  attrs.Set("act", std::string(ChoiceText(block.wiring.per_layer_act)));
+  const Operand gate = g.Linear(layer, x, "w_own_gate", "", "own_gate");
+  const Operand h = g.One(OpKind::Gated, {gate, own}, attrs, Name(layer, "own_h"));
+  const Operand up = g.Linear(layer, h, "w_own_up", "", "own_out");
+  const Operand normed = g.Norm(layer, up, "own_norm", block.norm, Name(layer, "own_out_normed"));
+  return g.One(OpKind::Add, {x, normed}, {}, name);
+}
+
 }  // namespace
 
 void AddLayerWeights(const Block& block, const ModelSpec& model, WeightRows& out) {
@@ -34,31 +93,23 @@ void AddLayerWeights(const Block& block, const ModelSpec& model, WeightRows& out
   norm("ffn_norm", NormsInFront(order) && order != WiringOrder::Parallel);
   block.ffn->AddWeights(block, model, out);
   norm("ffn_post_norm", NormsBehind(order) || NormsSums(order));
+  const bool own = model.per_layer > 0;
+  const SizeRule per_layer{model.per_layer, "per_layer"};
+  out.Matrix(WeightPart::Ffn, "w_own_gate", per_layer, d_model, own);
+  out.Matrix(WeightPart::Ffn, "w_own_up", d_model, per_layer, own);
+  norm("own_norm", own);
+  out.FlatGain(WeightPart::Constant, "layer_scalar", {1, "1"}, block.wiring.scalar);
 }
 
 Operand BuildLayer(Graph& g, int layer, Operand x, const Block& block) {
-  const WiringSpec& wiring = block.wiring;
-  const WiringOrder order = wiring.order;
-  auto norm = [&](Operand v, const char* gain, const char* name) {
-    return g.Norm(layer, v, gain, block.norm, Name(layer, name));
-  };
-  Operand n = NormsInFront(order) && wiring.mixer_norm ? norm(x, "attn_norm", "n") : x;
-  Operand mixed = block.mixer->Build(g, layer, n, block);
-  if (NormsBehind(order)) mixed = norm(mixed, "attn_post_norm", "att_normed");
-  if (NormsSums(order)) {
-    Operand mid = norm(Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "att_sum")), "attn_post_norm", "mid");
-    Operand out = block.ffn->Build(g, layer, mid, block);
-    out = Joined(g, layer, mid, out, wiring, "ffn_out", Name(layer, "ffn_sum"));
-    return g.Norm(layer, out, "ffn_post_norm", block.norm, Name(layer + 1, "x"));
-  }
-  Operand m = n;  // parallel: the same norm
-  Operand mid = x;
-  if (!Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
-  if (order != WiringOrder::Parallel) m = NormsInFront(order) ? norm(mid, "ffn_norm", "m") : mid;
-  Operand out = block.ffn->Build(g, layer, m, block);
-  if (NormsBehind(order)) out = norm(out, "ffn_post_norm", "ffn_normed");
-  if (Parallel(order)) mid = Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "mid"));
-  return Joined(g, layer, mid, out, wiring, "ffn_out", Name(layer + 1, "x"));
+  const bool own = g.model().per_layer > 0, scalar = block.wiring.scalar;
+  const Name left(layer + 1, "x");
+  x = BuildParts(g, layer, x, block, own || scalar ? Name(layer, "parts") : left);
+  if (own) x = WithOwn(g, layer, x, block, scalar ? Name(layer, "with_own") : left);
+  if (!scalar) return x;
+  // The number as a row: `mul` takes one for each column.
+  const Operand row = g.LayerScalar(layer, g.model().d_model);
+  return g.One(OpKind::Mul, {x, row}, {}, left);
 }
 
 }  // namespace llmc

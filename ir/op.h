@@ -100,6 +100,7 @@ struct OpDef {
   bool takes_pair = false;   // operands 0 and 1 are equal columns of two products, which one product with `interleave`
                              // may make (fuse-gate-up)
   int weight = -1;           // the operand that is a matrix of weights: the op is a product with it, of operand 0
+  bool by_head = false;      // a product of each head with rows of the weight that are its own
   int rows = 0;              // the operand whose dim 0 counts the rows that the op works on
   int table = -1, ids = -1;  // rows of operand `table` are chosen by operand `ids`, which hold 0 .. rows - 1
   std::string_view rounds_to = {};  // the attribute that names the type whose values the result holds
@@ -124,8 +125,10 @@ const OpDef& DefOf(OpKind kind);
 std::string_view OpText(OpKind kind);
 std::optional<OpKind> OpFromText(std::string_view text);
 
-// A product with all of a weight's rows (linear), not with those that ids choose.
-inline bool IsWholeProduct(const Op& op) { return DefOf(op.kind).weight >= 0 && DefOf(op.kind).ids < 0; }
+// A product of each row with all of a weight's rows (linear), not with those that ids choose or that belong to a head.
+inline bool IsWholeProduct(const Op& op) {
+  return DefOf(op.kind).weight >= 0 && DefOf(op.kind).ids < 0 && !DefOf(op.kind).by_head;
+}
 // The operand that counts the rows, in this op.
 const Type& RowsTypeOf(const Module& module, const Func& func, const Op& op);
 // Which ops work for the last row alone when only its result is wanted: the last op, and those row-wise ones that feed

@@ -37,11 +37,12 @@ const RecipeDef kRopeTable = {
         Optional("beta_slow", AttrType::F32, 1.0F),
         Optional("attention_factor", AttrType::F32, 1.0F),
         Optional("truncate", AttrType::Bool, true),
+        Optional("turning", AttrType::Int, int64_t{0}),
         Optional("growth", AttrType::F32, 0.0F),
         Optional("growth_original", AttrType::Int, int64_t{1}),
     }};
 const RecipeDef kStack = {1, kManyInputs, {}};
-const RecipeDef kTranspose = {1, 1, {}};
+const RecipeDef kTranspose = {1, 1, {Optional("times", AttrType::Int, int64_t{1})}};
 const RecipeDef kRepeat = {1, 1, {Required("times", AttrType::Int)}};
 const RecipeDef kNegExp = {1, 1, {}};
 const RecipeDef kXielu = {4, 4, {}};
@@ -103,7 +104,9 @@ class Checker {
     Require(begin >= 0 && count >= 1 && count <= rows && begin <= rows - count, "R2",
             "rows " + std::to_string(begin) + " to " + std::to_string(begin) + " + " + std::to_string(count) + " of " +
                 std::to_string(rows));
-    Require(times >= 1 && (times == 1 || (every >= count && times - 1 <= (rows - begin - count) / every)), "R2",
+    const bool one_vector = every == 0 && input(0).dims.size() == 1;  // the same elements again
+    Require(times >= 1 && (times == 1 || one_vector || (every >= count && times - 1 <= (rows - begin - count) / every)),
+            "R2",
             std::to_string(times) + " times " + std::to_string(count) + " rows, every " + std::to_string(every) +
                 ", of " + std::to_string(rows));
     Type expected = input(0);
@@ -173,8 +176,12 @@ class Checker {
     Require(
         InfoOf(input(0).dtype).cls == DTypeClass::FLOAT && input(0).layout == Layout::Rows && input(0).dims.size() == 2,
         "R13", "the input must be a matrix of floats in rows layout");
+    const int64_t times = std::get<int64_t>(AttrOf(recipe_, "times"));
+    const int64_t rows = input(0).dims[0].value;
+    Require(times >= 1 && rows % times == 0, "R13",
+            "times is " + std::to_string(times) + ", must cut the rows of " + ToText(input(0)) + " into equal parts");
     Type expected = input(0);
-    std::swap(expected.dims[0], expected.dims[1]);
+    expected.dims = {Dim(input(0).dims[1].value * times), Dim(rows / times)};
     Require(type() == expected, "R13", "makes " + ToText(expected) + ", not " + ToText(type()));
   }
 

@@ -73,6 +73,9 @@ std::vector<double> RopeFrequencies(const Recipe& recipe, int64_t dim) {
   const double step = math::Log2(theta) * 2 / static_cast<double>(dim);
   std::vector<double> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) frequencies.push_back(math::Exp2(-step * static_cast<double>(i)));
+  const int64_t turning = std::get<int64_t>(AttrOf(recipe, "turning"));
+  Require(turning >= 0 && turning <= dim / 2, "turning must be 0, or a number of pairs");
+  if (turning > 0) std::fill(frequencies.begin() + turning, frequencies.end(), 0.0);
   const std::string kind = std::get<std::string>(AttrOf(recipe, "kind"));
   if (kind == "none") return frequencies;
   const double factor = FloatOf(recipe, "factor");

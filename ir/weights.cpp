@@ -93,18 +93,26 @@ class Reader {
     }
   }
 
-  // Columns [begin, end) of the input, as rows; it is read row by row.
+  // Columns of the input's matrices, as rows; they are read row by row.
   void ReadTransposed(const Global& global, int64_t begin, int64_t end, std::byte* out, int depth) const {
     const Type& type = InputType(global, 0);
     const auto size = static_cast<size_t>(RowBytes(type.dtype, 1));
-    const int64_t rows = type.dims[0].value;
+    const int64_t columns = type.dims[1].value;
+    const int64_t rows = type.dims[0].value / global.recipe.attrs.IntOr("times", 1);  // of a matrix
     std::vector<std::byte> row(static_cast<size_t>(StoredRowBytes(type)));
-    for (int64_t r = 0; r < rows; ++r) {
-      Read(global.recipe.inputs[0], r, r + 1, row.data(), depth + 1);
-      for (int64_t c = begin; c < end; ++c) {
-        std::memcpy(out + static_cast<size_t>((c - begin) * rows + r) * size,
-                    row.data() + static_cast<size_t>(c) * size, size);
+    while (begin < end) {
+      const int64_t matrix = begin / columns;
+      const int64_t first = begin % columns;
+      const int64_t n = std::min(end - begin, columns - first);
+      for (int64_t r = 0; r < rows; ++r) {
+        Read(global.recipe.inputs[0], matrix * rows + r, matrix * rows + r + 1, row.data(), depth + 1);
+        for (int64_t c = 0; c < n; ++c) {
+          std::memcpy(out + static_cast<size_t>(c * rows + r) * size,
+                      row.data() + static_cast<size_t>(first + c) * size, size);
+        }
       }
+      out += n * rows * static_cast<int64_t>(size);
+      begin += n;
     }
   }
 

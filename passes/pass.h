@@ -47,12 +47,21 @@ struct PassContext {
   void Remark(std::string_view pass, const std::string& text) const;
 };
 
+// What a pass promises of the results: every bit; the same sums in another order, or factored in another way; or fewer
+// bits of what is summed.
+enum class Exactness : uint8_t { Exact, Reassociates, Rounds };
+std::string_view ExactnessText(Exactness exactness);
+// The NMSE of a row of results that such a pass may make; 0: none. What rounds: int8 activations of a small random model
+// stay well below, and bf16 ones of SmolLM2. What reassociates: latents in a cache of q8_0 in place of keys and values.
+double MostNmse(Exactness exactness);
+
 struct PassInfo {
   std::string_view name;
   bool optional;
-  bool exact;  // keeps every bit of the results
+  Exactness exactness;
   std::string_view summary;
   bool (*run)(Module&, const PassContext&);  // true when it changed the module
+  bool exact() const { return exactness == Exactness::Exact; }
 };
 const std::vector<PassInfo>& AllPasses();
 const PassInfo* FindPass(std::string_view name);

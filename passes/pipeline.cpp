@@ -12,13 +12,28 @@
 namespace llmc {
 
 const std::vector<PassInfo>& AllPasses() {
-  constexpr bool OPTIONAL = true, REQUIRED = false, EXACT = true, ROUNDS = false;
+  constexpr bool OPTIONAL = true, REQUIRED = false;
+  constexpr Exactness EXACT = Exactness::Exact, REASSOCIATES = Exactness::Reassociates, ROUNDS = Exactness::Rounds;
   static const std::vector<PassInfo> kPasses = {
 #define PASS(function, name, need, exactness, summary) {name, need, exactness, summary, &function},
 #include "passes/passes.def"
 #undef PASS
   };
   return kPasses;
+}
+
+std::string_view ExactnessText(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::Exact: return "exact";
+    case Exactness::Reassociates: return "reassociates";
+    case Exactness::Rounds: break;
+  }
+  return "rounds";
+}
+
+double MostNmse(Exactness exactness) {
+  constexpr double kReassociates = 1e-4, kRounds = 1e-2;
+  return exactness == Exactness::Exact ? 0 : exactness == Exactness::Reassociates ? kReassociates : kRounds;
 }
 
 const PassInfo* FindPass(std::string_view name) {

@@ -46,6 +46,14 @@ int64_t KvHeads(const Module& module, const Func& func) {
   return 1;
 }
 
+// Those of the cache that an op reads, or else of the first layer: layers may differ in them.
+int64_t KvHeadsOf(const Module& module, const Func& func, const Op& op, int64_t otherwise) {
+  const std::vector<OperandDef>& defs = DefOf(op.kind).operands;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (defs[i].cache != Layout::Rows) return TypeOf(module, func, op.operands[i]).dims[1].value;
+  return otherwise;
+}
+
 // attention -> attention_groups + attention_merge.
 void SplitByKeys(const Module& module, Func& func) {
   for (size_t i = 0; i < func.ops.size(); ++i) {
@@ -157,8 +165,9 @@ void Divide(const Module& module, const Func& func, const KernelTable& kernels, 
             ? Over::Tiles
             : Over::One;
   if (group.over == Over::Heads)  // units are kv heads when the heads of `op` allow it
-    group.grain =
-        result.state >= 0 || DefOf(op.kind).moves_state ? 1 : std::max<int64_t>(1, result.dims[1].value / kv_heads);
+    group.grain = result.state >= 0 || DefOf(op.kind).moves_state
+                      ? 1
+                      : std::max<int64_t>(1, result.dims[1].value / KvHeadsOf(module, func, op, kv_heads));
   if (group.over == Over::Queries) group.grain = kQueryRows;
   if (group.over == Over::Tiles) {  // a block of a8 is two tiles
     const Op& last = func.ops[group.ops.back()];

@@ -19,7 +19,7 @@ Report ListOfPasses() {
   ReportTable table{"passes", {"pass", "need", "numbers", "summary"}};
   for (const PassInfo& pass : AllPasses())
     table.rows.push_back({std::string(pass.name), std::string(pass.optional ? "optional" : "required"),
-                          std::string(pass.exact ? "exact" : "rounds"), std::string(pass.summary)});
+                          std::string(ExactnessText(pass.exactness)), std::string(pass.summary)});
   return {{}, {std::move(table)}};
 }
 

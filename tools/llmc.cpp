@@ -113,6 +113,8 @@ void NoteGiven(const CLI::App& app, CompileFlags& flags) {
   flags.quantize_given = given("--quantize");
   flags.backend_given = given("--backend");
   flags.target_given = given("--target-cpu");
+  flags.model.absorb =
+      std::find(flags.disable_pass.begin(), flags.disable_pass.end(), "absorb-mla") == flags.disable_pass.end();
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name.starts_with("-") && name != "--context" && name != "--chunk")

@@ -170,8 +170,8 @@ INLINE void WeighValues(const Cache& v, int64_t head, int64_t position, Range ke
   }
 }
 
-// One group for H queries of one position: out[h] = m, l, o[dim], out_stride floats apart. q is scaled; `gathered` has
-// room for 4 tiles; next_keys: where the group after this one begins.
+// One group for H queries of one position: out[h] = m, l, o[v.width], out_stride floats apart. q is scaled; `gathered`
+// has room for 4 tiles; next_keys: where the group after this one begins.
 template <class E, int H>
 INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t group, Range visible, float cap,
                         const float* q, float* out, int64_t out_stride, E* gathered, const E* next_keys) {
@@ -191,12 +191,12 @@ INLINE void AttendGroup(const Cache& k, const Cache& v, int64_t head, int64_t gr
   constexpr int kColumns = H == 1 ? 4 : 2;
   int64_t d = 0;
 #pragma clang loop unroll(disable)
-  for (; d + 16 * kColumns <= v.dim; d += 16 * kColumns) {
+  for (; d + 16 * kColumns <= v.width; d += 16 * kColumns) {
     WeighValues<E, H, kColumns>(v, head, position, keys, s, d, 16 * kColumns, out + 2, out_stride, next_keys);
   }
 #pragma clang loop unroll(disable)
-  for (; d < v.dim; d += 16)
-    WeighValues<E, H, 1>(v, head, position, keys, s, d, v.dim - d, out + 2, out_stride, next_keys);
+  for (; d < v.width; d += 16)
+    WeighValues<E, H, 1>(v, head, position, keys, s, d, v.width - d, out + 2, out_stride, next_keys);
 }
 
 // The same for any number of queries: in threes, which read the cache least often, and in pairs rather than alone.
@@ -222,7 +222,7 @@ INLINE void AttendGroupHeads(const Cache& k, const Cache& v, int64_t head, int64
   }
 }
 
-// Where a group of a q8_0 cache is widened to, kGroup * dim floats each: a cache of 64 slots in which position p has
+// Where a group of a q8_0 cache is widened to, kGroup rows of floats each: a cache of 64 slots in which position p has
 // slot p mod 64.
 struct WideGroup {
   float *keys, *values;
@@ -233,10 +233,19 @@ INLINE void AttendGroupOf(const Cache& k, const Cache& v, int64_t head, int64_t 
                           const float* q, int64_t n, float* out, int64_t out_stride, E* gathered, const E* next_keys,
                           WideGroup wide) {
   if constexpr (kIsQ8<E>) {
-    WidenBlocks(k, v, head, group * kGroup, InGroup(visible, group), visible.end, wide.keys, wide.values);
-    const Cache wide_k{reinterpret_cast<uint8_t*>(wide.keys), 1, k.dim, kGroup, kKeys16};
-    const Cache wide_v{reinterpret_cast<uint8_t*>(wide.values), 1, k.dim, kGroup, kLayoutHeads};
+    WidenBlocks(k, v, head, group * kGroup, InGroup(visible, group), visible.end, v.width, wide.keys, wide.values);
+    const Cache wide_k{reinterpret_cast<uint8_t*>(wide.keys), 1, k.dim, kGroup, kKeys16, k.dim};
+    const Cache wide_v{reinterpret_cast<uint8_t*>(wide.values), 1, v.width, kGroup, kLayoutHeads, v.width};
     AttendGroupHeads<float>(wide_k, wide_v, 0, group, visible, cap, q, n, out, out_stride, nullptr, wide.keys);
+  } else if (k.layout != kKeys16 && n > 3) {  // gathered once for all queries
+    const Range keys = InGroup(visible, group);
+#pragma clang loop unroll(disable)
+    for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile)
+      KeyTile<E>(k, head, group * kGroup + 16 * tile, visible.end, gathered + tile * 16 * k.dim);
+    const Cache tiles{reinterpret_cast<uint8_t*>(gathered), 1, k.dim, kGroup, kKeys16, k.dim};
+    Cache own = v;  // in which the head is number 0
+    own.data += CacheElement(v, head, 0, 0) * static_cast<int64_t>(sizeof(E));
+    AttendGroupHeads<E>(tiles, own, 0, group, visible, cap, q, n, out, out_stride, nullptr, next_keys);
   } else {
     AttendGroupHeads<E>(k, v, head, group, visible, cap, q, n, out, out_stride, gathered, next_keys);
   }
@@ -268,14 +277,16 @@ INLINE void MergeSink(Merged& state, float* o, int64_t dim, float sink) {
   ForColumns({0, dim}, [&](int64_t d, int64_t) { Store(o + d, Mul(Load(o + d), Splat(a))); });
 }
 
-// out = o / l of one query: f32 columns, or blocks of an a8 row of row_k elements from `column` on.
-INLINE void StoreMerged(const Merged& state, const float* o, int64_t dim, int64_t out_type, uint8_t* row, int64_t row_k,
-                        int64_t column) {
+// out = o / l of one query: f32 columns, or blocks of a8 records of `record` elements, from `column` of the row on.
+INLINE void StoreMerged(const Merged& state, const float* o, int64_t dim, int64_t out_type, uint8_t* row,
+                        int64_t record, int64_t column) {
   const F32x16 r = Splat(1.0f / state.l);
   if (out_type == kA8) {
+    row += column / record * A8RowBytes(record);
+    column %= record;
 #pragma clang loop unroll(disable)
     for (int64_t d = 0; d < dim; d += 32) {
-      QuantizeBlock(Fma(Load(o + d), r, Zero()), Fma(Load(o + d + 16), r, Zero()), row, row_k, (column + d) / 32);
+      QuantizeBlock(Fma(Load(o + d), r, Zero()), Fma(Load(o + d + 16), r, Zero()), row, record, (column + d) / 32);
     }
   } else {
     float* out = reinterpret_cast<float*>(row) + column;
@@ -298,11 +309,11 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
                             float* out, int64_t q_heads, const Mask& mask, float scale, int64_t over, int64_t grain,
                             int64_t by_row, uint32_t thread, uint32_t threads) {
   const int64_t per_kv = q_heads / k.heads, dim = k.dim, slots_of_groups = (k.slots + kGroup - 1) / kGroup + 1,
-                stride = dim + 2;
+                stride = v.width + 2;
   float* scaled = STACK(float, per_kv* dim);
   E* gathered = STACK(E, 4 * 16 * dim);
   WideGroup wide{};
-  if constexpr (kIsQ8<E>) wide = {STACK(float, kGroup* dim), STACK(float, kGroup* dim)};
+  if constexpr (kIsQ8<E>) wide = {STACK(float, kGroup* dim), STACK(float, kGroup* v.width)};
   // From the first group that any row sees to the last.
   int64_t lowest = PositionOf(c, 0, by_row), highest = PositionOf(c, rows - 1, by_row);
   if (by_row != 0) {
@@ -333,12 +344,13 @@ INLINE void AttentionGroups(const LlmcContext* c, int64_t rows, const float* q, 
   }
 }
 
-KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
-                             int64_t all, int64_t cap, int64_t scale, int64_t type, int64_t k_layout, int64_t v_layout,
-                             int64_t q_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
+KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t v_dim, int64_t v_row,
+                             int64_t slots, int64_t window, int64_t all, int64_t cap, int64_t scale, int64_t type,
+                             int64_t k_layout, int64_t v_layout, int64_t q_space, int64_t out_space, int64_t over,
+                             int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
-  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
-  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
+  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout, dim};
+  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, v_row, slots, v_layout, v_dim};
   float* out = reinterpret_cast<float*>(At(c, thread, out_space, rec[3]));
   const Mask mask = MaskOf(c, rows, window, all, cap);
   if (type == kF16) {
@@ -352,15 +364,15 @@ KERNEL void attention_groups(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int
   }
 }
 
-KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t slots, int64_t window, int64_t all,
-                            int64_t has_sinks, int64_t out_type, int64_t partials_space, int64_t out_space,
-                            int64_t over, int64_t grain, int64_t by_row) {
+KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t v_dim, int64_t slots, int64_t window, int64_t all,
+                            int64_t has_sinks, int64_t out_type, int64_t record, int64_t partials_space,
+                            int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* partials = reinterpret_cast<const float*>(At(c, thread, partials_space, rec[0]));
   const float* sinks = reinterpret_cast<const float*>(At(c, thread, kWeights, rec[1]));
   uint8_t* out = At(c, thread, out_space, rec[2]);
   const Mask mask = MaskOf(c, rows, window, all, 0);
-  float* o = STACK(float, (dim + 15) / 16 * 16);
-  const int64_t slots_of_groups = (slots + kGroup - 1) / kGroup + 1, stride = dim + 2;
+  float* o = STACK(float, (v_dim + 15) / 16 * 16);
+  const int64_t slots_of_groups = (slots + kGroup - 1) / kGroup + 1, stride = v_dim + 2;
   const Range row = Share(rows, grain, over, kRows, thread, threads);
   const Range head = Share(q_heads, grain, over, kHeads, thread, threads);
 #pragma clang loop unroll(disable)
@@ -372,9 +384,9 @@ KERNEL void attention_merge(KERNEL_CALL, int64_t q_heads, int64_t dim, int64_t s
       Merged state;
 #pragma clang loop unroll(disable)
       for (int64_t g = 0; g < groups; ++g)
-        MergeGroup(state, o, partials + ((s * q_heads + h) * slots_of_groups + g) * stride, dim, g == 0);
-      if (has_sinks) MergeSink(state, o, dim, sinks[h]);
-      StoreMerged(state, o, dim, out_type, out + s * RowBytesOf(out_type, q_heads * dim), q_heads * dim, h * dim);
+        MergeGroup(state, o, partials + ((s * q_heads + h) * slots_of_groups + g) * stride, v_dim, g == 0);
+      if (has_sinks) MergeSink(state, o, v_dim, sinks[h]);
+      StoreMerged(state, o, v_dim, out_type, out + s * RowBytesOf(out_type, q_heads * v_dim), record, h * v_dim);
     }
   }
 }

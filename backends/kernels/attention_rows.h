@@ -8,7 +8,7 @@ namespace KERNELS_NAMESPACE {
 
 constexpr int64_t kQueryBlock = 48;  // a multiple of 12 and of 6
 
-// Buffers of a thread, sized by dim rounded up to 16 (`wide`).
+// Buffers of a thread; rows of values and results are v.width rounded up to 16 (`wide`).
 struct AttentionScratch {
   float *q, *keys, *values, *o, *s;
 };
@@ -58,7 +58,7 @@ template <class E>
 INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t position, Range keys, int64_t end,
                        int64_t wide, const AttentionScratch& t, E* gathered) {
   if constexpr (kIsQ8<E>) {
-    WidenBlocks(k, v, head, position, keys, end, t.keys, t.values);
+    WidenBlocks(k, v, head, position, keys, end, wide, t.keys, t.values);
   } else {
 #pragma clang loop unroll(disable)
     for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile) {
@@ -76,7 +76,7 @@ INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t pos
         float* to = t.values + (i + r) * wide;
 #pragma clang loop unroll_count(4)
         for (int64_t d = 0; d < wide; d += 16)
-          Store(to + d, d + 16 <= v.dim ? LoadLanes(from + d) : LoadLanesPart(from + d, v.dim - d));
+          Store(to + d, d + 16 <= v.width ? LoadLanes(from + d) : LoadLanesPart(from + d, v.width - d));
       }
       i += run.count;
     }
@@ -87,8 +87,9 @@ INLINE void WidenGroup(const Cache& k, const Cache& v, int64_t head, int64_t pos
 template <class E>
 INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t first, int64_t n, int64_t per_kv,
                           int64_t pos, const Mask& mask, const float* sinks, float scale, const float* q,
-                          int64_t q_heads, uint8_t* out, int64_t out_type, const AttentionScratch& t, E* gathered) {
-  const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
+                          int64_t q_heads, uint8_t* out, int64_t out_type, int64_t record, const AttentionScratch& t,
+                          E* gathered) {
+  const int64_t dim = k.dim, v_dim = v.width, wide = (v_dim + 15) / 16 * 16;
   Merged state[kQueryBlock];
   float keep[kQueryBlock], take[kQueryBlock];  // factors of what is merged so far and of the group at hand
   const auto query = [&](int64_t u) {
@@ -173,9 +174,9 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
   }
 #pragma clang loop unroll(disable)
   for (int64_t u = 0; u < n; ++u) {
-    const int64_t row = query(u) / per_kv, column = (head * per_kv + query(u) % per_kv) * dim;
-    if (sinks) MergeSink(state[u], t.o + u * wide, dim, sinks[head * per_kv + query(u) % per_kv]);
-    StoreMerged(state[u], t.o + u * wide, dim, out_type, out + row * RowBytesOf(out_type, q_heads * dim), q_heads * dim,
+    const int64_t row = query(u) / per_kv, column = (head * per_kv + query(u) % per_kv) * v_dim;
+    if (sinks) MergeSink(state[u], t.o + u * wide, v_dim, sinks[head * per_kv + query(u) % per_kv]);
+    StoreMerged(state[u], t.o + u * wide, v_dim, out_type, out + row * RowBytesOf(out_type, q_heads * v_dim), record,
                 column);
   }
 }
@@ -183,9 +184,9 @@ INLINE void AttendQueries(const Cache& k, const Cache& v, int64_t head, int64_t 
 // The one query of each head of a call with one row: groups one after another, merged as they come.
 template <class E>
 INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_kv, int64_t pos, const Mask& mask,
-                      const float* sinks, float scale, const float* q, int64_t q_heads, uint8_t* out, int64_t out_type,
+                      const float* sinks, float scale, const float* q, uint8_t* out, int64_t out_type, int64_t record,
                       Merged* state, float* partial, const AttentionScratch& t, E* gathered) {
-  const int64_t dim = k.dim, wide = (dim + 15) / 16 * 16;
+  const int64_t dim = k.dim, v_dim = v.width, wide = (v_dim + 15) / 16 * 16;
   const Range visible = VisibleKeys(pos, mask);
   ScaleQueries(q + head * per_kv * dim, per_kv * dim, scale, t.q);
 #pragma clang loop unroll(disable)
@@ -193,29 +194,29 @@ INLINE void AttendRow(const Cache& k, const Cache& v, int64_t head, int64_t per_
   const int64_t first = visible.begin / kGroup;
 #pragma clang loop unroll(disable)
   for (int64_t group = first; group * kGroup < visible.end; ++group) {
-    AttendGroupOf<E>(k, v, head, group, visible, mask.cap, t.q, per_kv, partial, dim + 2, gathered,
+    AttendGroupOf<E>(k, v, head, group, visible, mask.cap, t.q, per_kv, partial, v_dim + 2, gathered,
                      KeysOfGroup<E>(k, head, group + 1), {t.keys, t.values});
 #pragma clang loop unroll(disable)
     for (int64_t h = 0; h < per_kv; ++h)
-      MergeGroup(state[h], t.o + h * wide, partial + h * (dim + 2), dim, group == first);
+      MergeGroup(state[h], t.o + h * wide, partial + h * (v_dim + 2), v_dim, group == first);
   }
 #pragma clang loop unroll(disable)
   for (int64_t h = 0; h < per_kv; ++h) {
-    if (sinks) MergeSink(state[h], t.o + h * wide, dim, sinks[head * per_kv + h]);
-    StoreMerged(state[h], t.o + h * wide, dim, out_type, out, q_heads * dim, (head * per_kv + h) * dim);
+    if (sinks) MergeSink(state[h], t.o + h * wide, v_dim, sinks[head * per_kv + h]);
+    StoreMerged(state[h], t.o + h * wide, v_dim, out_type, out, record, (head * per_kv + h) * v_dim);
   }
 }
 
 template <class E>
 INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const Cache& k, const Cache& v, uint8_t* out,
                       int64_t q_heads, const Mask& mask, const float* sinks, float scale, int64_t out_type,
-                      int64_t over, int64_t grain, int64_t by_row, uint32_t thread, uint32_t threads) {
-  const int64_t per_kv = q_heads / k.heads, dim = k.dim, wide = (dim + 15) / 16 * 16;
+                      int64_t record, int64_t over, int64_t grain, int64_t by_row, uint32_t thread, uint32_t threads) {
+  const int64_t per_kv = q_heads / k.heads, dim = k.dim, v_dim = v.width, wide = (v_dim + 15) / 16 * 16;
   const int64_t queries = per_kv > kQueryBlock ? per_kv : kQueryBlock;
-  const AttentionScratch t{STACK(float, queries* dim), STACK(float, kGroup* wide), STACK(float, kGroup* wide),
+  const AttentionScratch t{STACK(float, queries* dim), STACK(float, kGroup* dim), STACK(float, kGroup* wide),
                            STACK(float, queries* wide), STACK(float, kQueryBlock* kGroup)};
   E* gathered = STACK(E, 4 * 16 * dim);
-  float* partial = STACK(float, per_kv*(dim + 2));
+  float* partial = STACK(float, per_kv*(v_dim + 2));
   Merged* state = STACK(Merged, per_kv);
   const bool apart =
       by_row != 0 && (c->positions != nullptr || c->state_bases != nullptr);  // else rows follow each other
@@ -224,15 +225,15 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
 #pragma clang loop unroll(disable)
       for (int64_t s = row.begin; s < row.end; ++s)
         AttendRow<E>(CacheOf(c, k, s, by_row), CacheOf(c, v, s, by_row), head, per_kv, PositionOf(c, s, by_row), mask,
-                     sinks, scale, q + s * q_heads * dim, q_heads, out + s * RowBytesOf(out_type, q_heads * dim),
-                     out_type, state, partial, t, gathered);
+                     sinks, scale, q + s * q_heads * dim, out + s * RowBytesOf(out_type, q_heads * v_dim), out_type,
+                     record, state, partial, t, gathered);
       return;
     }
     const int64_t end = row.end * per_kv;
 #pragma clang loop unroll(disable)
     for (int64_t first = row.begin * per_kv; first < end; first += kQueryBlock) {
       const int64_t n = end - first < kQueryBlock ? end - first : kQueryBlock;
-      AttendQueries<E>(k, v, head, first, n, per_kv, c->pos, mask, sinks, scale, q, q_heads, out, out_type, t,
+      AttendQueries<E>(k, v, head, first, n, per_kv, c->pos, mask, sinks, scale, q, q_heads, out, out_type, record, t,
                        gathered);
     }
   };
@@ -250,25 +251,25 @@ INLINE void Attention(const LlmcContext* c, int64_t rows, const float* q, const 
   }
 }
 
-KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t slots, int64_t window,
-                      int64_t all, int64_t cap, int64_t has_sinks, int64_t scale, int64_t type, int64_t k_layout,
-                      int64_t v_layout, int64_t out_type, int64_t q_space, int64_t out_space, int64_t over,
-                      int64_t grain, int64_t by_row) {
+KERNEL void attention(KERNEL_CALL, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t v_dim, int64_t v_row,
+                      int64_t slots, int64_t window, int64_t all, int64_t cap, int64_t has_sinks, int64_t scale,
+                      int64_t type, int64_t k_layout, int64_t v_layout, int64_t out_type, int64_t record,
+                      int64_t q_space, int64_t out_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* q = reinterpret_cast<const float*>(At(c, thread, q_space, rec[0]));
-  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout};
-  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, dim, slots, v_layout};
+  const Cache k{At(c, thread, kStates, rec[1]), kv_heads, dim, slots, k_layout, dim};
+  const Cache v{At(c, thread, kStates, rec[2]), kv_heads, v_row, slots, v_layout, v_dim};
   const float* sinks = has_sinks ? reinterpret_cast<const float*>(At(c, thread, kWeights, rec[3])) : nullptr;
   uint8_t* out = At(c, thread, out_space, rec[4]);
   const Mask mask = MaskOf(c, rows, window, all, cap);
   if (type == kF16) {
-    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
-                        thread, threads);
+    Attention<uint16_t>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, record, over, grain,
+                        by_row, thread, threads);
   } else if (type == kQ8_0) {
-    Attention<Q8>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
-                  thread, threads);
+    Attention<Q8>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, record, over, grain,
+                  by_row, thread, threads);
   } else {
-    Attention<float>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, over, grain, by_row,
-                     thread, threads);
+    Attention<float>(c, rows, q, k, v, out, q_heads, mask, sinks, FloatOfBits(scale), out_type, record, over, grain,
+                     by_row, thread, threads);
   }
 }
 

@@ -4,11 +4,11 @@
 
 namespace KERNELS_NAMESPACE {
 
-// A state [slots, heads, dim]; position p is in slot p mod slots.
+// A state [slots, heads, dim]; position p is in slot p mod slots. Of values the first `width` elements are read.
 //   rows [slot][head][d]   keys16 [head][slot / 16][d][16 slots]   heads [head][slot][d]
 struct Cache {
   uint8_t* data;
-  int64_t heads, dim, slots, layout;
+  int64_t heads, dim, slots, layout, width;
 };
 INLINE int64_t CacheElement(const Cache& cache, int64_t head, int64_t slot, int64_t d) {
   if (cache.layout == kKeys16) return ((head * ((cache.slots + 15) / 16) + slot / 16) * cache.dim + d) * 16 + slot % 16;
@@ -26,7 +26,7 @@ INLINE F32x16 LoadLanesPart(const uint16_t* p, int64_t n) {
 }
 
 INLINE Cache CacheOf(const LlmcContext* c, const Cache& cache, int64_t s, int64_t by_row) {
-  return {StateOf(c, cache.data, s, by_row), cache.heads, cache.dim, cache.slots, cache.layout};
+  return {StateOf(c, cache.data, s, by_row), cache.heads, cache.dim, cache.slots, cache.layout, cache.width};
 }
 
 // One row and head into the cache, 16 elements at a time.

@@ -57,10 +57,10 @@ INLINE float ScaleOfBlock(const CacheBlock& block) {
   return HalfToFloat(d);
 }
 
-// Keys and values [keys.begin, keys.end) of the group that begins at `position`, as f32 [tile][d][16] and [key][d];
+// Keys and values [keys.begin, keys.end) of the group that begins at `position`, as f32 [tile][d][16] and [key][wide];
 // keys from `end` on are absent.
 INLINE void WidenBlocks(const Cache& k, const Cache& v, int64_t head, int64_t position, Range keys, int64_t end,
-                        float* to_keys, float* to_values) {
+                        int64_t wide, float* to_keys, float* to_values) {
   const int64_t dim = k.dim;
 #pragma clang loop unroll(disable)
   for (int64_t tile = keys.begin / 16; tile < (keys.end + 15) / 16; ++tile) {
@@ -93,11 +93,11 @@ INLINE void WidenBlocks(const Cache& k, const Cache& v, int64_t head, int64_t po
 #pragma clang loop unroll(disable)
   for (int64_t i = keys.begin; i < keys.end; ++i) {
 #pragma clang loop unroll(disable)
-    for (int64_t b = 0; b < dim / 32; ++b) {
+    for (int64_t b = 0; b < v.width / 32; ++b) {
       const CacheBlock block = BlockOf(v, head, (position + i) % v.slots, b);
       const F32x16 d = Splat(ScaleOfBlock(block));
       const uint8_t* codes = reinterpret_cast<const uint8_t*>(block.codes);
-      float* to = to_values + i * dim + 32 * b;
+      float* to = to_values + i * wide + 32 * b;
       Store(to, Mul(d, ToFloat(WidenSigned(codes))));
       Store(to + 16, Mul(d, ToFloat(WidenSigned(codes + 16))));
     }
@@ -107,7 +107,7 @@ INLINE void WidenBlocks(const Cache& k, const Cache& v, int64_t head, int64_t po
 KERNEL void kv_append(KERNEL_CALL, int64_t heads, int64_t dim, int64_t slots, int64_t type, int64_t layout,
                       int64_t x_space, int64_t over, int64_t grain, int64_t by_row) {
   const float* x = reinterpret_cast<const float*>(At(c, thread, x_space, rec[0]));
-  const Cache cache{At(c, thread, kStates, rec[1]), heads, dim, slots, layout};
+  const Cache cache{At(c, thread, kStates, rec[1]), heads, dim, slots, layout, dim};
   const Range row = Share(rows, grain, over, kRows, thread, threads);
   const Range head = Share(heads, grain, over, kHeads, thread, threads);
 #pragma clang loop unroll(disable)

@@ -2,5 +2,6 @@
 #include "backends/kernels/attention_rows.h"
 #include "backends/kernels/embed.h"
 #include "backends/kernels/experts.h"
+#include "backends/kernels/heads.h"
 #include "backends/kernels/recurrent.h"
 #include "backends/kernels/sync.h"

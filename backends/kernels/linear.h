@@ -59,7 +59,7 @@ INLINE void RowsTimesTiles(const Factor& f, int64_t first, int64_t n_rows, const
       if constexpr (kQuantized) {
         GemmA8<T>(from, x, f.stride, f.k, n_rows, s * part, (s + 1) * part, acc, 16 * N);
       } else {
-        GemmF32<T, kTogether>(from, tile_bytes, reinterpret_cast<const float*>(x), f.k, n_rows, s * part,
+        GemmF32<T, kTogether>(from, tile_bytes, reinterpret_cast<const float*>(x), f.stride / 4, n_rows, s * part,
                               (s + 1) * part, acc, 16 * N);
       }
     }

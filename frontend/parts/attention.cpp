@@ -1,5 +1,6 @@
 // Attention over a cache of keys and values, with grouped heads; causal, or of a whole sequence in one call.
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,7 +52,10 @@ class Attention : public Mixer {
             {"window", window_},
             {"sinks", sinks_},
             {"gate", gate_},
-            {"sub_norm", sub_norm_}};
+            {"sub_norm", sub_norm_},
+            {"v_norm", v_norm_},
+            {"v_is_k", v_is_k_},
+            {"shares", shares_}};
   }
 
   void Complete(Block& block, const ModelSpec& model, const Checker& check) override {
@@ -81,6 +85,7 @@ class Attention : public Mixer {
     check.Require(!qk_norm_bias_ || block.norm.kind == NormKind::Layer,
                   "attention.qk_norm_bias goes with norm.kind layer");
     block.position->Complete(d_head_, model, check);
+    if (shares_) v_is_k_ = v_norm_ = false;
   }
 
   void AddWeights(const Block& block, const ModelSpec& model, WeightRows& out) const override {
@@ -93,12 +98,13 @@ class Attention : public Mixer {
     out.Bias(kPart, "bq", q, qkv_bias);
     out.Matrix(kPart, "wg", q, d_model, gate_ == OutGate::Channel);
     out.Bias(kPart, "bg", q, qkv_bias && gate_ == OutGate::Channel);
-    out.Matrix(kPart, "wk", kv, d_model);
-    out.Bias(kPart, "bk", kv, qkv_bias);
-    out.Matrix(kPart, "wv", kv, d_model);
-    out.Bias(kPart, "bv", kv, qkv_bias);
-    AddQkNorm(out, "q_norm", q);
-    AddQkNorm(out, "k_norm", kv);
+    const bool has_v = !shares_ && !v_is_k_;
+    out.Matrix(kPart, "wk", kv, d_model, !shares_);
+    out.Bias(kPart, "bk", kv, qkv_bias && !shares_);
+    out.Matrix(kPart, "wv", kv, d_model, has_v);
+    out.Bias(kPart, "bv", kv, qkv_bias && has_v);
+    AddQkNorm(out, "q_norm", q, true);
+    AddQkNorm(out, "k_norm", kv, !shares_);
     out.Gain(kPart, "sinks", {n_heads_, "attention.n_heads"}, sinks_);
     out.Norm(block.norm, "attn_sub_norm", q, sub_norm_);
     out.Matrix(kPart, "wo", d_model, q);
@@ -106,16 +112,9 @@ class Attention : public Mixer {
   }
 
   Operand Build(Graph& g, int layer, Operand x, const Block& block) const override {
-    Operand q = Projected(g, layer, x, "q", "q", n_heads_, block);
-    Operand k = Projected(g, layer, x, "k", "k_new", n_kv_heads_, block);
-    Operand v = Projected(g, layer, x, "v", "v_new", n_kv_heads_, block);
+    Operand q = Headed(g, layer, Product(g, layer, x, "q", "q"), "q", n_heads_, block);
+    const auto [keys, values] = Cached(g, layer, x, block);
     Operand gated_by = gate_ == OutGate::None ? x : g.Linear(layer, x, "wg", "bg", "gate_in");
-    auto append = [&](const char* state, Operand rows, const char* name) {
-      return g.One(OpKind::KvAppend, {g.KvState(layer, state, n_kv_heads_, d_head_, window_), rows, g.pos()}, {},
-                   Name(layer, name));
-    };
-    Operand keys = append("k", k, "keys");
-    Operand values = append("v", v, "values");
     Attrs attrs;
     SetScale(attrs);
     if (window_ != 0) attrs.Set("window", window_);
@@ -134,12 +133,19 @@ class Attention : public Mixer {
   }
 
   bool NeedsWholeSequence() const override { return mask_ == Sees::All; }
+  bool SharesCache() const override { return shares_; }
+  // Another layer's cache fits if it has keys as these would be, and as many of them.
+  bool ReadsCacheOf(const Mixer& other) const override {
+    const auto* own = dynamic_cast<const Attention*>(&other);
+    return own != nullptr && !own->shares_ && own->n_kv_heads_ == n_kv_heads_ && own->d_head_ == d_head_ &&
+           own->window_ == window_ && own->mask_ == mask_;
+  }
 
  private:
   // The gain and bias of q's or k's norm: of one head, shared by all, or of each head's own.
-  void AddQkNorm(WeightRows& out, const std::string& base, const SizeRule& all_heads) const {
+  void AddQkNorm(WeightRows& out, const std::string& base, const SizeRule& all_heads, bool has) const {
     const bool own = qk_norm_ == QkNorm::Full || qk_gains_ == Gains::Own;
-    const bool there = qk_norm_ != QkNorm::None;
+    const bool there = has && qk_norm_ != QkNorm::None;
     const SizeRule n = own ? all_heads : SizeRule{d_head_, "attention.d_head"};
     if (own && qk_norm_ != QkNorm::Full) {
       out.FlatGain(WeightPart::Norm, base, n, there);
@@ -149,17 +155,37 @@ class Attention : public Mixer {
     out.Bias(WeightPart::Norm, base + "_b", n, there && qk_norm_bias_);
   }
 
-  // q, k or v [S, n, d_head]: product, clip, norm, positions.
-  Operand Projected(Graph& g, int layer, Operand x, const std::string& what, const std::string& name, int64_t n,
-                    const Block& block) const {
-    Operand rows = g.Linear(layer, x, "w" + what, "b" + what, name);
-    const bool rotates = what != "v";
-    const QkNorm norm = rotates ? qk_norm_ : QkNorm::None;
-    if (clip_ != 0) {
-      Attrs attrs;
-      attrs.Set("limit", static_cast<float>(clip_));
-      rows = g.One(OpKind::Clamp, {rows}, attrs, Name(layer, what + "_clipped"));
+  // The caches with the call's keys and values: the layer's own, or those that another layer has appended.
+  std::pair<Operand, Operand> Cached(Graph& g, int layer, Operand x, const Block& block) const {
+    if (shares_) {
+      const int from = g.CacheLayer(layer);
+      return {g.MadeIn(from, "keys"), g.MadeIn(from, "values")};
     }
+    const Operand k_rows = Product(g, layer, x, "k", "k_new");
+    const Operand v_rows = v_is_k_ ? k_rows : Product(g, layer, x, "v", "v_new");
+    const Operand k = Headed(g, layer, k_rows, "k", n_kv_heads_, block);
+    const Operand v = Headed(g, layer, v_rows, "v", n_kv_heads_, block);
+    auto append = [&](const char* state, Operand rows, const char* name) {
+      return g.One(OpKind::KvAppend, {g.KvState(layer, state, n_kv_heads_, d_head_, window_), rows, g.pos()}, {},
+                   Name(layer, name));
+    };
+    const Operand keys = append("k", k, "keys");
+    return {keys, append("v", v, "values")};
+  }
+
+  // Rows of q, k or v: product and clip.
+  Operand Product(Graph& g, int layer, Operand x, const std::string& what, const std::string& name) const {
+    const Operand rows = g.Linear(layer, x, "w" + what, "b" + what, name);
+    if (clip_ == 0) return rows;
+    Attrs attrs;
+    attrs.Set("limit", static_cast<float>(clip_));
+    return g.One(OpKind::Clamp, {rows}, attrs, Name(layer, what + "_clipped"));
+  }
+
+  // Those rows as heads [S, n, d_head], with norm and positions.
+  Operand Headed(Graph& g, int layer, Operand rows, const std::string& what, int64_t n, const Block& block) const {
+    const bool rotates = what != "v";
+    const QkNorm norm = rotates ? qk_norm_ : v_norm_ ? QkNorm::PerHead : QkNorm::None;
     auto normed = [&](Operand v) {
       return g.Norm(layer, v, what + "_norm", block.norm, Name(layer, what + "_normed"));
     };
@@ -196,6 +222,9 @@ class Attention : public Mixer {
   bool sinks_ = false;              // a score a head that takes part in the softmax and has no value
   OutGate gate_ = OutGate::None;    // on what the heads give
   bool sub_norm_ = false;           // a norm in front of the last product
+  bool v_norm_ = false;             // a norm without a gain of each head of v
+  bool v_is_k_ = false;             // v is k's product, before its norm and positions
+  bool shares_ = false;             // no keys and values of its own: it reads an earlier layer's cache
 };
 
 }  // namespace

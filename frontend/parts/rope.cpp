@@ -36,6 +36,7 @@ class Rope : public Position {
             {"beta_slow", beta_slow_},
             {"attention_factor", attention_factor_},
             {"truncate", truncate_},
+            {"turning", turning_},
             {"growth", growth_},
             {"growth_original", growth_original_}};
   }
@@ -47,6 +48,9 @@ class Rope : public Position {
     check.Require(rotary_dim_ >= 2 && rotary_dim_ <= d_head && rotary_dim_ % 2 == 0,
                   fmt::format("position.rotary_dim is {}, must be even and 2 to d_head {}", rotary_dim_, d_head));
     check.Positive("position.factor", factor_);
+    check.Require(turning_ >= 0 && turning_ <= rotary_dim_ / 2,
+                  fmt::format("position.turning is {}, must be 0 (all) to {} pairs", turning_, rotary_dim_ / 2));
+    if (turning_ == rotary_dim_ / 2) turning_ = 0;
     KeepOwnFields();
     if (std::isnan(attention_factor_) && scaling_ == Scaling::Divisors) attention_factor_ = 1.0;
     check.Require(growth_ == 0 || (growth_ > 0 && growth_ <= 1e6 && rotary_dim_ == d_head),
@@ -127,6 +131,7 @@ class Rope : public Position {
       set("beta_slow", beta_slow_);
       if (!truncate_) a.Set("truncate", false);
     }
+    if (turning_ != 0) a.Set("turning", turning_);
     if (what == "q" && growth_ != 0) {
       set("growth", growth_);
       a.Set("growth_original", growth_original_);
@@ -148,6 +153,7 @@ class Rope : public Position {
   double beta_slow_ = 1.0;              // yarn: rotations below which a frequency is divided by factor
   double attention_factor_ = kDerived;  // yarn, divisors: on cos and sin; derived: for yarn 0.1 ln(factor) + 1, else 1
   bool truncate_ = true;                // yarn: the bounds between kept and stretched pairs are whole numbers
+  int64_t turning_ = 0;                 // pairs that turn, the first ones; the others have frequency 0; 0: all turn
   double growth_ = 0;  // q is multiplied by 1 + growth ln(1 + floor(position / growth_original)); 0: not
   int64_t growth_original_ = 0;
 };

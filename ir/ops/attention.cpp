@@ -41,6 +41,12 @@ void NeedOnePosition(const InferContext& c, size_t i, std::string_view label) {
   if (SeesAll(c.op) && !c.operand(i).dims.empty()) c.Fail(label, Describe(c, i) + ": `all` takes one position, i32[]");
 }
 
+// The elements of a value that are summed: all that it has, or the first `values` of them.
+int64_t ValuesOf(const Op& op, const Type& v) {
+  const int64_t values = std::get<int64_t>(AttrOf(op, "values"));
+  return values == 0 ? v.dims[2].value : values;
+}
+
 // Constraints of attention and attention_groups.
 void CheckAttention(const InferContext& c) {
   NeedRows(c, 0, DType::F32, 3, "C1", "f32[S, Hq, D]");
@@ -58,9 +64,14 @@ void CheckAttention(const InferContext& c) {
     NeedConstant(c, t.dims[0], 1, "C2", "a cache's dim 0");
     NeedConstant(c, t.dims[1], 1, "C2", "a cache's dim 1");
   }
-  if (k.dims != v.dims || k.dims[2] != q.dims[2]) {
+  if (k.dims[0] != v.dims[0] || k.dims[1] != v.dims[1] || k.dims[2] != q.dims[2]) {
     c.Fail("C2", Describe(c, 0) + ", " + Describe(c, 1) + ", " + Describe(c, 2) +
-                     ": k and v must have equal dims, and q's D");
+                     ": k and v must have equal slots and heads, and k q's D");
+  }
+  const int64_t width = ValuesOf(c.op, v);
+  if (width < 1 || width > v.dims[2].value || width % InfoOf(v.dtype).block != 0) {
+    c.Fail("C9", "values is " + std::to_string(c.op.attrs.IntOr("values", 0)) + ", must be 0, or whole blocks of " +
+                     Describe(c, 2));
   }
   if (heads % k.dims[1].value != 0) {
     c.Fail("C3", "q has " + std::to_string(heads) + " heads, not a multiple of the cache's " + ToText(k.dims[1]));
@@ -90,7 +101,9 @@ void NeedSinks(const InferContext& c, size_t i, std::string_view label) {
 std::vector<Type> InferAttention(const InferContext& c) {
   CheckAttention(c);
   NeedSinks(c, 4, "C8");
-  return {c.operand(0)};
+  Type out = c.operand(0);
+  out.dims[2] = Dim(ValuesOf(c.op, c.operand(2)));
+  return {out};
 }
 
 // Calls visit(s, h, group, m, l, o) for rows [row, end), which stand behind one another in one sequence, for each query
@@ -105,22 +118,22 @@ void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, co
   const float scale = c.op.attrs.F32("scale");
   const int64_t heads = DimOf(q, 1);
   const int64_t d = DimOf(q, 2);
+  const int64_t width = ValuesOf(c.op, c.operands[2].type);
   const int64_t per_kv = heads / keys.heads();
   const int64_t last = pos + end_row - first_row - 1;
   const Visible all{VisibleTo(c.op, pos, last).first_key, last};
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   std::vector<float> scaled(size(d));
   std::vector<float> group_keys(size(d * kKeys));
-  std::vector<float> group_values(size(d * kKeys));
-  std::vector<float> o(size(d));
+  std::vector<float> group_values(size(width * kKeys));
+  std::vector<float> o(size(width));
   for (int64_t kv = 0; kv < keys.heads(); ++kv) {
     for (int64_t group = all.first_group(); group <= all.last_group(); ++group) {
       const int64_t base = group * kKeys;
       for (int64_t p = std::max(base, all.first_key); p <= std::min(base + kKeys - 1, all.last_key); ++p) {
-        for (int64_t i = 0; i < d; ++i) {
-          group_keys[size(i * kKeys + p - base)] = keys.Get(p % keys.slots(), kv, i);
-          group_values[size((p - base) * d + i)] = values.Get(p % values.slots(), kv, i);
-        }
+        for (int64_t i = 0; i < d; ++i) group_keys[size(i * kKeys + p - base)] = keys.Get(p % keys.slots(), kv, i);
+        for (int64_t i = 0; i < width; ++i)
+          group_values[size((p - base) * width + i)] = values.Get(p % values.slots(), kv, i);
       }
       for (int64_t s = first_row; s < end_row; ++s) {
         const Visible visible = VisibleTo(c.op, pos + s - first_row, last);
@@ -131,7 +144,8 @@ void ForEachGroupOf(const EvalContext& c, int64_t first_row, int64_t end_row, co
           for (int64_t i = 0; i < d; ++i) scaled[size(i)] = q.as<float>()[(s * heads + h) * d + i] * scale;
           float m = 0;
           float l = 0;
-          AttendGroup(scaled.data(), group_keys.data(), group_values.data(), d, begin, end, cap, &m, &l, o.data());
+          AttendGroup(scaled.data(), group_keys.data(), group_values.data(), d, width, begin, end, cap, &m, &l,
+                      o.data());
           visit(s, h, group - visible.first_group(), m, l, o.data());
         }
       }
@@ -166,9 +180,9 @@ void MergeSink(const Tensor& sinks, int64_t head, int64_t d, Merged& to, float* 
 
 void EvalAttention(const EvalContext& c) {
   const Tensor& q = c.operands[0];
-  const int64_t d = Inner(q);
+  const int64_t d = Inner(c.results[0]);
   std::vector<Merged> merged(static_cast<size_t>(RowsOf(q)));
-  std::vector<float> o(static_cast<size_t>(ElementCount(q.type)));
+  std::vector<float> o(static_cast<size_t>(ElementCount(c.results[0].type)));
   ForEachGroup(c, [&](int64_t s, int64_t h, int64_t /*group*/, float m, float l, const float* group_o) {
     const int64_t at = s * DimOf(q, 1) + h;
     Merged& to = merged[static_cast<size_t>(at)];
@@ -181,12 +195,13 @@ void EvalAttention(const EvalContext& c) {
   }
 }
 
-// [S, Hq, G, D + 2], G enough for any query: its groups, counted from the first that it sees.
+// [S, Hq, G, Dv + 2], G enough for any query: its groups, counted from the first that it sees.
 std::vector<Type> InferAttentionGroups(const InferContext& c) {
   CheckAttention(c);
   const Type& q = c.operand(0);
   const int64_t groups = RoundUp(c.operand(1).dims[0].value, kKeys) / kKeys + 1;
-  return {Type{DType::F32, {q.dims[0], q.dims[1], Dim(groups), Dim(q.dims[2].value + 2)}, Layout::Rows, -1}};
+  return {
+      Type{DType::F32, {q.dims[0], q.dims[1], Dim(groups), Dim(ValuesOf(c.op, c.operand(2)) + 2)}, Layout::Rows, -1}};
 }
 
 void EvalAttentionGroups(const EvalContext& c) {
@@ -202,7 +217,7 @@ void EvalAttentionGroups(const EvalContext& c) {
 }
 
 std::vector<Type> InferAttentionMerge(const InferContext& c) {
-  NeedRows(c, 0, DType::F32, 4, "C1", "f32[S, Hq, G, D + 2]");
+  NeedRows(c, 0, DType::F32, 4, "C1", "f32[S, Hq, G, Dv + 2]");
   const Type& partials = c.operand(0);
   NeedConstant(c, partials.dims[2], 1, "C1", "partials' dim 2");
   const int64_t inner = NeedConstant(c, partials.dims[3], 3, "C1", "partials' dim 3");
@@ -246,11 +261,14 @@ Cost CostAttention(const InferContext& c, int64_t rows, int64_t total) {
     pairs += static_cast<double>(visible.last_key - visible.first_key + 1);
   }
   const int64_t first = VisibleTo(c.op, std::max<int64_t>(0, total - rows), total - 1).first_key;
-  const double row_bytes =
-      static_cast<double>(k.dims[1].value) * static_cast<double>(RowBytes(k.dtype, k.dims[2].value));
+  const Type& v = c.operand(2);
+  const auto row_bytes = [](const Type& t) {
+    return static_cast<double>(t.dims[1].value) * static_cast<double>(RowBytes(t.dtype, t.dims[2].value));
+  };
   Cost cost;
-  cost.attention_macs = 2 * pairs * static_cast<double>(q.dims[1].value) * static_cast<double>(q.dims[2].value);
-  cost.state_bytes = 2 * static_cast<double>(total - first) * row_bytes;
+  cost.attention_macs =
+      pairs * static_cast<double>(q.dims[1].value) * static_cast<double>(q.dims[2].value + ValuesOf(c.op, v));
+  cost.state_bytes = static_cast<double>(total - first) * (row_bytes(k) + (k.state == v.state ? 0 : row_bytes(v)));
   return cost;
 }
 
@@ -259,6 +277,7 @@ const std::vector<AttrDef> kAttrs = {
     {.name = "window", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}},
     {.name = "all", .type = AttrType::Bool, .required = false, .otherwise = false},
     {.name = "cap", .type = AttrType::F32, .required = false, .otherwise = 0.0F},
+    {.name = "values", .type = AttrType::Int, .required = false, .otherwise = int64_t{0}},
 };
 
 }  // namespace

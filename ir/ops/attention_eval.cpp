@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kKeys = math::kGroupKeys;
 
-LLMC_INLINE void Attend(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                        float cap, float* m, float* l, float* o) {
+LLMC_INLINE void Attend(const float* q, const float* keys, const float* values, int64_t d, int64_t width, int64_t begin,
+                        int64_t end, float cap, float* m, float* l, float* o) {
   float s[kKeys] = {};
   for (int64_t i = 0; i < d; ++i) {
     for (int k = 0; k < kKeys; ++k) s[k] = __builtin_fmaf(q[i], keys[i * kKeys + k], s[k]);
@@ -22,38 +22,38 @@ LLMC_INLINE void Attend(const float* q, const float* keys, const float* values, 
   for (int64_t k = begin + 1; k < end; ++k) largest = s[k] > largest ? s[k] : largest;
   *m = math::Rint(largest);
   float lane[math::kLanes] = {};
-  for (int64_t i = 0; i < d; ++i) o[i] = 0;
+  for (int64_t i = 0; i < width; ++i) o[i] = 0;
   for (int64_t k = begin; k < end; ++k) {
     const math::Exp2Parts parts = math::SplitExp2(s[k]);
     const float w = parts.p * math::Pow2(parts.n - *m + 126.0F);
     lane[k % math::kLanes] = lane[k % math::kLanes] + w;
-    for (int64_t i = 0; i < d; ++i) o[i] = __builtin_fmaf(w, values[k * d + i], o[i]);
+    for (int64_t i = 0; i < width; ++i) o[i] = __builtin_fmaf(w, values[k * width + i], o[i]);
   }
   *l = math::Tree16(lane);
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) void AttendAvx2(const float* q, const float* keys, const float* values, int64_t d,
-                                                    int64_t begin, int64_t end, float cap, float* m, float* l,
-                                                    float* o) {
-  Attend(q, keys, values, d, begin, end, cap, m, l, o);
+                                                    int64_t width, int64_t begin, int64_t end, float cap, float* m,
+                                                    float* l, float* o) {
+  Attend(q, keys, values, d, width, begin, end, cap, m, l, o);
 }
 #endif
-void AttendPortable(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                    float cap, float* m, float* l, float* o) {
-  Attend(q, keys, values, d, begin, end, cap, m, l, o);
+void AttendPortable(const float* q, const float* keys, const float* values, int64_t d, int64_t width, int64_t begin,
+                    int64_t end, float cap, float* m, float* l, float* o) {
+  Attend(q, keys, values, d, width, begin, end, cap, m, l, o);
 }
 
 }  // namespace
 
-void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                 float cap, float* m, float* l, float* o, [[maybe_unused]] bool portable) {
+void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t width, int64_t begin,
+                 int64_t end, float cap, float* m, float* l, float* o, [[maybe_unused]] bool portable) {
 #if defined(__x86_64__)
   if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return AttendAvx2(q, keys, values, d, begin, end, cap, m, l, o);
+    return AttendAvx2(q, keys, values, d, width, begin, end, cap, m, l, o);
   }
 #endif
-  AttendPortable(q, keys, values, d, begin, end, cap, m, l, o);
+  AttendPortable(q, keys, values, d, width, begin, end, cap, m, l, o);
 }
 
 }  // namespace llmc::ops

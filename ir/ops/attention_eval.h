@@ -7,12 +7,12 @@
 
 namespace llmc::ops {
 
-// A group's part of the softmax, in log2 units: keys count as w = 2^(s - m); l is the sum of w, o[d] the sum of w * v.
-// q: [d], scaled. keys: [d][64], values: [64][d]. Keys begin..end - 1 of the group are visible, at least one.
+// A group's part of the softmax, in log2 units: keys count as w = 2^(s - m); l is the sum of w, o[width] the sum of w *
+// v. q: [d], scaled. keys: [d][64], values: [64][width]. Keys begin..end - 1 of the group are visible, at least one.
 // cap: scores s become cap tanh(s); 0: they don't. portable: the version for any CPU, which gives the same bits as the
 // one chosen for this CPU.
-void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t begin, int64_t end,
-                 float cap, float* m, float* l, float* o, bool portable = false);
+void AttendGroup(const float* q, const float* keys, const float* values, int64_t d, int64_t width, int64_t begin,
+                 int64_t end, float cap, float* m, float* l, float* o, bool portable = false);
 
 // Adds a group to what was merged before (m = -inf, l = 0, o = 0 to start with).
 inline void MergeGroup(float group_m, float group_l, const float* group_o, int64_t d, float* m, float* l, float* o) {

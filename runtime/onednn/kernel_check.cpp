@@ -72,6 +72,13 @@ class Checker {
       Fail("interleaved, of " + Text("n0") + ", " + Text("n1") + " and " + Text("n2") + " columns");
     if (Has("kv_heads") && Value("q_heads") % Value("kv_heads") != 0)
       Fail(Text("q_heads") + " q heads aren't a multiple of " + Text("kv_heads") + " kv heads");
+    if (Has("v_row") && Value("v_dim") > Value("v_row"))
+      Fail("v_dim " + Text("v_dim") + " is above v_row " + Text("v_row"));
+    if (Has("x_dim") && Value("x_dim") >= Value("dim"))
+      Fail("x_dim " + Text("x_dim") + " isn't below dim " + Text("dim"));
+    if (Has("tail_heads") && Value("tail_heads") != 1 && Value("tail_heads") != Value("heads"))
+      Fail("tail_heads " + Text("tail_heads") + " is neither 1 nor heads " + Text("heads"));
+    if (Has("heads") && Has("n0") && Value("n0") % 16 != 0) Fail("n0 " + Text("n0") + " isn't a multiple of 16");
     if (Has("rotary") && (Value("rotary") > Value("dim") || Value("rotary") % 2 != 0))
       Fail("rotary " + Text("rotary") + " isn't an even number up to dim " + Text("dim"));
     if (Has("then0") && Has("pair")) CheckResults();
@@ -79,11 +86,14 @@ class Checker {
     if (Has("each") && Value("n0") % 16 != 0) Fail("n0 " + Text("n0") + " isn't a multiple of 16");
     if (Has("keep")) CheckGroups();
     const bool quantizes = Has("out_type") && Value("out_type") == kernels::kA8;
-    const char* columns = Has("dim") ? "dim" : "n0";
+    const char* columns = Has("v_dim") ? "v_dim" : Has("dim") ? "dim" : "n0";
     if (quantizes && Value(columns) % 32 != 0)
       Fail(std::string(columns) + " " + Text(columns) + " isn't a multiple of 32");
-    if (quantizes && Has("record") && (Value("record") % 32 != 0 || Value("dim") % 32 != 0))
+    if (quantizes && Has("record") && Value("record") % 32 != 0)
       Fail("record " + Text("record") + " isn't a multiple of 32");
+    if (quantizes && Has("v_dim") && Value("record") != Value("v_dim") &&
+        Value("record") != Value("q_heads") * Value("v_dim"))
+      Fail("record " + Text("record") + " is neither a head nor all of them");
     if (quantizes && Value("over") == kernels::kTiles && Value("grain") % 2 != 0)
       Fail("grain " + Text("grain") + " cuts blocks of two tiles");
   }

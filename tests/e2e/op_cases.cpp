@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <tuple>
 
 #include "ir/interpreter.h"
 #include "ir/text.h"
@@ -164,6 +165,37 @@ void AddCapsAndSinks(std::vector<OpCase>& cases) {
   }
 }
 
+// Latent attention, absorbed: queries meet each head's own weight, one state is keys and values, and each head's sums
+// meet a weight of its own. And keys wider than values, with a part that all heads share.
+void AddLatents(std::vector<OpCase>& cases) {
+  for (const auto& [type, activations, kv_type] :
+       {std::tuple{"f32", "f32", "f16"}, {"bf16", "bf16", "q8_0"}, {"q8_0", "q8", "f16"}, {"q4_1", "q8", "f32"}}) {
+    const std::string w = std::string(" : ") + type;
+    cases.push_back({std::string("latent_") + type + "_" + kv_type,
+                     "weight $wq" + w + "[192, 64]\nweight $wc" + w + "[32, 64]\nweight $wr : f32[32, 64]\nweight $wk" +
+                         w + "[192, 32]\nweight $wv" + w + "[96, 32]\nstate $c : " + kv_type +
+                         "[96, 1, 64] {kind = kv, window = none}\n",
+                     "%ql = linear %x, $wq : f32[S, 192]\n%qh = reshape %ql {to = [S, 6, 32]} : f32[S, 6, 32]\n"
+                     "%cl = linear %x, $wc : f32[S, 32]\n%ch = reshape %cl {to = [S, 1, 32]} : f32[S, 1, 32]\n"
+                     "%rl = linear %x, $wr : f32[S, 32]\n%rh = reshape %rl {to = [S, 1, 32]} : f32[S, 1, 32]\n"
+                     "%qa = head_linear %qh, $wk : f32[S, 6, 32]\n%q = concat %qa, %rh : f32[S, 6, 64]\n"
+                     "%k = concat %ch, %rh : f32[S, 1, 64]\n%cc = kv_append $c, %k, %pos : $c\n"
+                     "%a = attention %q, %cc, %cc, %pos {scale = 0.25, values = 32} : f32[S, 6, 32]\n"
+                     "%v = head_linear %a, $wv : f32[S, 6, 16]\n%f = reshape %v {to = [S, 96]} : f32[S, 96]\n"
+                     "%y = act %f {kind = tanh} : f32[S, 96]\n",
+                     activations, kv_type, 96});
+  }
+  cases.push_back({"wide_keys",
+                   "weight $wk : f32[96, 64]\nstate $k : f16[96, 8, 20] {kind = kv, window = none}\n"
+                   "state $v : f16[96, 8, 8] {kind = kv, window = none}\n",
+                   "%kl = linear %x, $wk : f32[S, 96]\n%kh = reshape %kl {to = [S, 8, 12]} : f32[S, 8, 12]\n"
+                   "%xh = reshape %x {to = [S, 8, 8]} : f32[S, 8, 8]\n%k = concat %kh, %xh : f32[S, 8, 20]\n"
+                   "%ck = kv_append $k, %k, %pos : $k\n%cv = kv_append $v, %xh, %pos : $v\n"
+                   "%a = attention %k, %ck, %cv, %pos {scale = 0.25} : f32[S, 8, 8]\n"
+                   "%y = reshape %a {to = [S, 64]} : f32[S, 64]\n",
+                   "f32", "f16"});
+}
+
 // A mixture of 8 experts of which a row uses 3: every way to score them, groups, biases, weights of floats and blocks.
 void AddExperts(std::vector<OpCase>& cases) {
   const std::string many = "f32[S, 3, 96]";
@@ -225,6 +257,7 @@ std::vector<OpCase> OpCases() {
   AddActivations(cases);
   AddAttention(cases);
   AddCapsAndSinks(cases);
+  AddLatents(cases);
   AddExperts(cases);
   AddRecurrent(cases);
   return cases;

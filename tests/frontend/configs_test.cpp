@@ -22,7 +22,8 @@ TEST(Configs, ParametersOfPublishedModels) {
     SCOPED_TRACE(name);
     Description d;
     try {
-      d = test::Describe(test::ReadBytes(kData + "configs/" + std::string(name) + ".json"));
+      // That a checkpoint is quantised in a form that isn't read changes nothing of its sizes.
+      d = test::Describe(test::ReadBytes(kData + "configs/" + std::string(name) + ".json"), {"quantization_config"});
     } catch (const InputError& error) {
       ADD_FAILURE() << error.what();
       continue;

@@ -138,6 +138,68 @@ TEST(Experts, BuildInEveryWay) {
   }
 }
 
+// Four layers of which the last two read the caches of the first two, by their windows.
+std::string Shared(const std::string& layers, const std::string& more = "") {
+  return R"({"llmc": 1, "vocab": 40, "d_model": 16, "n_layers": 4, "max_context": 64, )" + more + R"("blocks": {
+    "a": {"attention": {"n_heads": 4, "n_kv_heads": 2, "window": 8, "v_norm": true}, "ffn": {"d_ff": 20}, "wiring": {"scalar": true}},
+    "b": {"attention": {"n_heads": 4, "n_kv_heads": 1, "v_is_k": true}, "position": {"turning": 1}, "ffn": {"d_ff": 20}},
+    "c": {"attention": {"n_heads": 4, "n_kv_heads": 2, "window": 8, "shares": true}, "ffn": {"d_ff": 20}},
+    "d": {"attention": {"n_heads": 4, "n_kv_heads": 1, "shares": true}, "ffn": {"d_ff": 20}}},
+    "layers": [)" +
+         layers + "]}";
+}
+
+TEST(SharedCaches, AreThoseOfTheLastLayerThatFits) {
+  const std::string text = Print(Built(Shared(R"("a", "b", "d", "c")")), {.flat = true});
+  EXPECT_NE(text.find("%b2.att = attention %b2.q_rot, %b1.keys, %b1.values"), std::string::npos) << text;
+  EXPECT_NE(text.find("%b3.att = attention %b3.q_rot, %b0.keys, %b0.values"), std::string::npos) << text;
+  for (const char* none : {"$b2.k ", "$b3.k ", "$b2.v ", "$b2.wk ", "$b3.wv ", "$b1.wv "})
+    EXPECT_EQ(text.find(none), std::string::npos) << none;
+  EXPECT_NE(text.find("turning = 1"), std::string::npos);
+  EXPECT_NE(text.find("rows $b0.layer_scalar {begin = 0, count = 1, times = 16}"), std::string::npos) << text;
+  test::ErrorOf(DiagKind::BadValue, [] { Built(Shared(R"("c", "a", "b", "d")")); });
+  test::ErrorOf(DiagKind::BadValue, [] { Built(Shared(R"("a", "a", "d", "c")")); });
+}
+
+TEST(PerLayer, HasARowOfItsOwnTableInEachLayer) {
+  const std::string text =
+      Print(Built(Shared(R"("a", "b", "d", "c")", R"("per_layer": 6, "per_layer_vocab": 30, )")), {.flat = true});
+  EXPECT_NE(text.find("weight $layer_embed : f32[120, 6]"), std::string::npos) << text;
+  EXPECT_NE(text.find("rows $layer_embed {begin = 3, count = 1, every = 4, times = 30}"), std::string::npos) << text;
+  test::ErrorOf(DiagKind::MissingKey, [] { Built(Shared(R"("a", "b", "d", "c")", R"("per_layer": 6, )")); });
+}
+
+std::string Latent(const std::string& mla) {
+  return R"({"llmc": 1, "vocab": 40, "d_model": 32, "n_layers": 2, "max_context": 64,
+    "blocks": {"all": {"mla": {)" +
+         mla + R"(}, "ffn": {"d_ff": 40}}}})";
+}
+const std::string kLatent = R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 8, "d_v": 16)";
+
+TEST(Mla, BuildsInEveryWay) {
+  for (const char* more :
+       {"", R"(, "q_lora": 20)", R"(, "bias": true, "scale": 0.5, "eps": 1e-5)", R"(, "k_b": "turned")"}) {
+    SCOPED_TRACE(more);
+    const std::string text = Print(Built(Latent(kLatent + more)));
+    EXPECT_NE(text.find("state $b{i}.k : f16[64, 3, 20]"), std::string::npos) << text;
+    EXPECT_NE(text.find("state $b{i}.v : f16[64, 3, 16]"), std::string::npos) << text;
+  }
+}
+
+TEST(Mla, RulesAmongItsFields) {
+  const auto refused = [](const std::string& mla, DiagKind kind = DiagKind::BadValue) {
+    return test::ErrorOf(kind, [&] { Built(Latent(mla)); });
+  };
+  EXPECT_NE(refused(R"("n_heads": 3, "kv_lora": 24, "d_nope": 12, "d_rope": 8, "d_v": 16)").find("multiples of 16"),
+            std::string::npos);
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 8, "d_v": 24)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 12, "d_rope": 7, "d_v": 16)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_nope": 5000, "d_rope": 8, "d_v": 16)");
+  refused(kLatent + R"(, "q_lora": -1)");
+  refused(kLatent + R"(, "eps": 1)");
+  refused(R"("n_heads": 3, "kv_lora": 32, "d_rope": 8, "d_v": 16)", DiagKind::MissingKey);
+}
+
 TEST(Experts, RulesAmongTheirFields) {
   const auto refused = [](const std::string& ffn) {
     return test::ErrorOf(DiagKind::BadValue, [&] { Built(Mixture(ffn)); });

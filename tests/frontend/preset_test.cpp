@@ -376,6 +376,75 @@ TEST(Preset, StatesThatRecur) {
 
 // No family's name may stand in the front end's code: what differs between families is data. (Pre-tokenizers are
 // choices that go by such names.)
+// CASES A04: yarn's corrections of the cosines and of the scale; the factor is of the heads' whole width.
+TEST(Preset, LatentAttentionsScale) {
+  const auto config = [](const char* name) {
+    return Describe(test::ReadBytes(test::kData + "configs/" + name + ".json"), {"quantization_config"});
+  };
+  const Description lite = config("DeepSeek-V2-Lite"), v3 = config("DeepSeek-V3"), flash = config("GLM-4.7-Flash");
+  EXPECT_NEAR(DoubleOf(lite, 0, "mla.scale"), 0.114721, 1e-6);
+  EXPECT_EQ(DoubleOf(lite, 0, "position.attention_factor"), 1.0);
+  EXPECT_NEAR(DoubleOf(v3, 0, "mla.scale"), 0.135234, 1e-6);
+  EXPECT_EQ(DoubleOf(flash, 0, "mla.scale"), 0.0625);
+  EXPECT_EQ(DoubleOf(flash, 0, "norm.eps"), 1e-5);
+  EXPECT_EQ(DoubleOf(flash, 0, "mla.eps"), 1e-6);
+  EXPECT_EQ(v3.BlockOf(3).ffn->kind(), "experts");
+  EXPECT_EQ(v3.BlockOf(2).ffn->kind(), "gated");
+  ErrorOf(DiagKind::Unsupported,
+          [] { Describe(TinyConfig("deepseek_v2", R"("topk_method": "noaux_tc", "num_experts_per_tok": 2, )")); });
+  ErrorOf(DiagKind::Unsupported, [] { Describe(TinyConfig("deepseek_v3", R"("scoring_func": "softmax", )")); });
+  ErrorOf(DiagKind::Unsupported, [] { Describe(TinyConfig("deepseek_v3")); });  // two kv heads of four
+}
+
+// CASES A05: the short list and its factor, up to the original length and no further: beyond it old keys would have to
+// be turned again.
+TEST(Preset, LongropeEndsAtTheOriginalLength) {
+  const Description phi = Describe(test::ReadBytes(test::kData + "configs/Phi-3-mini-128k-instruct.json"));
+  EXPECT_EQ(phi.model.max_context, 4096);
+  EXPECT_EQ(phi.BlockOf(0).position->LongestContext(phi.model.max_context), 4096);
+  EXPECT_NEAR(DoubleOf(phi, 0, "position.attention_factor"), 1.190238, 1e-6);
+  const Json config = test::ReadJson(test::kData + "configs/Phi-3-mini-128k-instruct.json");
+  const std::vector<Json> list = config.Find("rope_scaling").Find("short_factor").items();
+  const std::vector<double>& divisors = phi.tensors.at("rope_divisors").values;
+  ASSERT_EQ(divisors.size(), list.size());
+  for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(divisors[i], list[i].AsDouble());
+}
+
+// CASES A07: a factor stretches full layers alone, and windowed ones have a theta of their own.
+TEST(Preset, Gemma3StretchesFullLayersAlone) {
+  const Description d =
+      Describe(R"({"model_type": "gemma3_text", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 18,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "sliding_window": 8,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
+  for (int64_t i = 0; i < 18; ++i) {
+    const bool full = i == 5 || i == 11 || i == 17;
+    EXPECT_EQ(IntOf(d, i, "attention.window"), full ? 0 : 8) << i;
+    EXPECT_EQ(DoubleOf(d, i, "position.theta"), full ? 1e6 : 1e4) << i;
+    EXPECT_EQ(DoubleOf(d, i, "position.factor"), full ? 8 : 1) << i;
+    EXPECT_EQ(TextOf(d, i, "position.scaling"), full ? "linear" : "none") << i;
+  }
+}
+
+// Layers that share read a cache of their own type; proportional rope counts over the whole head; the last layer is full.
+TEST(Preset, Gemma4LayersByTheirTypes) {
+  const Description d = Describe(test::ReadBytes(test::kData + "configs/gemma-4-E2B-it.json"));
+  EXPECT_EQ(CacheLayerOf(d, 14), -1);
+  EXPECT_EQ(CacheLayerOf(d, 15), 13);
+  EXPECT_EQ(CacheLayerOf(d, 19), 14);
+  EXPECT_EQ(CacheLayerOf(d, 34), 14);
+  EXPECT_EQ(IntOf(d, 0, "attention.d_head"), 256);
+  EXPECT_EQ(IntOf(d, 4, "attention.d_head"), 512);
+  EXPECT_EQ(IntOf(d, 4, "position.turning"), 64);
+  EXPECT_EQ(IntOf(d, 0, "position.turning"), 0);
+  EXPECT_EQ(IntOf(d, 14, "ffn.d_ff"), 6144);
+  EXPECT_EQ(IntOf(d, 15, "ffn.d_ff"), 12288);
+  EXPECT_EQ(d.ends.logit_cap, 30);
+  ErrorFor(DiagKind::Unsupported, TinyConfig("gemma4_text", R"("enable_moe_block": true, )"));
+  ErrorFor(DiagKind::BadValue, TinyConfig("gemma4_text", R"("per_layer_config": {"0": {"head_dim": 8}}, )"));
+  ErrorFor(DiagKind::BadValue,
+           TinyConfig("gemma4_text", R"("num_kv_shared_layers": 1, )"));  // no full layer has a cache
+}
+
 TEST(Preset, NoFamilyInCode) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(LLMC_SOURCE_DIR) + "/frontend")) {
     std::string extension = entry.path().extension().string();

@@ -241,7 +241,7 @@ TEST(Attention, VersionsForCpusAgreeToTheBit) {
       for (const bool portable : {false, true}) {
         std::vector<float>& to = out[portable];
         to.resize(static_cast<size_t>(d) + 2);
-        ops::AttendGroup(q.data(), keys.data(), values.data(), d, begin, end, 0, &to[0], &to[1], &to[2], portable);
+        ops::AttendGroup(q.data(), keys.data(), values.data(), d, d, begin, end, 0, &to[0], &to[1], &to[2], portable);
       }
       EXPECT_EQ(out[0], out[1]);
     }
@@ -399,7 +399,7 @@ TEST(Attention, Constraints) {
     ExpectFaults({
         {"C1", Replaced(good, 0, F32Type({Dim("S"), Dim(32)}))},
         {"C2", Replaced(good, 1, F32Type({Dim(64), Dim(2), Dim(8)}))},
-        {"C2", Replaced(good, 2, StateType(DType::F16, 64, 2, 16))},
+        {"C2", Replaced(good, 2, StateType(DType::F16, 64, 1, 8))},
         {"C2", Replaced(good, 1, StateType(DType::F16, 128, 2, 8))},
         {"C2", Replaced(good, 2, StateType(DType::Q8_0, 64, 1, 32))},
         {"C2", Replaced(good, 0, F32Type({Dim("S"), Dim(4), Dim(16)}))},
@@ -450,11 +450,16 @@ TEST(Attention, CostCountsVisiblePairs) {
   op.kind = OpKind::Attention;
   op.attrs.Set("scale", 1.0F);
   op.attrs.Set("window", int64_t{3});
-  const InferContext c{module, func, op, AttentionCase().operands};
+  std::vector<Type> operands = AttentionCase().operands;
+  operands[2].state = 1;
+  const InferContext c{module, func, op, operands};
   // Rows 2 and 3 of a total of 4 see 3 keys each; together positions 0..3.
   const Cost cost = DefOf(OpKind::Attention).cost(c, 2, 4);
   EXPECT_EQ(cost.attention_macs, 2 * 6 * 4 * 8);
   EXPECT_EQ(cost.state_bytes, 2 * 4 * 2 * 16);
+  operands[2].state = operands[1].state;  // one state is read once
+  const InferContext shared{module, func, op, operands};
+  EXPECT_EQ(DefOf(OpKind::Attention).cost(shared, 2, 4).state_bytes, 4 * 2 * 16);
 }
 
 }  // namespace

@@ -212,6 +212,31 @@ TEST(Recipes, CastAndQuantizeConvertByRows) {
 }
 
 // Row `row` of a packed const against row `from` of its part, for every row; and slices of tiles against the whole.
+// Of matrices below one another each is transposed; twice is the matrix itself, and so is any slice.
+TEST(Recipes, TransposeOfEachOfSeveral) {
+  const auto source = RandomWeights(3);
+  Module module;
+  const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(DType::F32, {Dim(12), Dim(5)}));
+  Attrs three;
+  three.Set("times", int64_t{3});
+  const int turned = AddConst(module, "t", Rows(DType::F32, {Dim(15), Dim(4)}), RecipeKind::Transpose, {w}, three);
+  const int back = AddConst(module, "b", Rows(DType::F32, {Dim(12), Dim(5)}), RecipeKind::Transpose, {turned}, three);
+  const std::vector<float> from = AsFloats(ReadWhole(module, *source, w));
+  const std::vector<float> to = AsFloats(ReadWhole(module, *source, turned));
+  for (size_t matrix = 0; matrix < 3; ++matrix) {
+    for (size_t r = 0; r < 4; ++r) {
+      for (size_t c = 0; c < 5; ++c) EXPECT_EQ(to[(matrix * 5 + c) * 4 + r], from[(matrix * 4 + r) * 5 + c]);
+    }
+  }
+  EXPECT_EQ(AsFloats(ReadWhole(module, *source, back)), from);
+  const std::vector<float> slice = AsFloats(ReadAll(module, *source, turned, 3, 11));
+  EXPECT_EQ(slice, std::vector<float>(to.begin() + 12, to.begin() + 44));
+  Attrs five;
+  five.Set("times", int64_t{5});
+  EXPECT_THROW(AddConst(module, "x", Rows(DType::F32, {Dim(25), Dim(3)}), RecipeKind::Transpose, {w}, five),
+               InputError);
+}
+
 TEST(Recipes, PackPutsEachPartOnATile) {
   const auto source = RandomWeights(7);
   for (const DType dtype : test::WeightTypes()) {

@@ -16,22 +16,27 @@ struct Case {
   float score_scale = 1.0f;  // of the random queries
   bool all = false, sinks = false;
   float cap = 0;
+  int64_t v_dim = 0, v_row = 0;  // 0: dim, v_dim
+  bool shared = false;           // one state is both keys and values
+  bool by_head = false;          // a8: each head is a record of its own
+  int64_t Values() const { return v_dim == 0 ? dim : v_dim; }
+  int64_t ValueRow() const { return v_row == 0 ? Values() : v_row; }
 };
 
 size_t Count(int64_t n) { return static_cast<size_t>(n); }
 
-size_t CacheAt(Layout layout, const Case& c, int64_t slot, int64_t h, int64_t d) {
+size_t CacheAt(Layout layout, const Case& c, int64_t dim, int64_t slot, int64_t h, int64_t d) {
   switch (layout) {
-    case kKeys16: return Count(((h * ((c.slots + 15) / 16) + slot / 16) * c.dim + d) * 16 + slot % 16);
-    case kLayoutHeads: return Count((h * c.slots + slot) * c.dim + d);
-    default: return Count((slot * c.kv_heads + h) * c.dim + d);
+    case kKeys16: return Count(((h * ((c.slots + 15) / 16) + slot / 16) * dim + d) * 16 + slot % 16);
+    case kLayoutHeads: return Count((h * c.slots + slot) * dim + d);
+    default: return Count((slot * c.kv_heads + h) * dim + d);
   }
 }
 
 // One query: q[dim], keys and values by position as the cache's type holds them.
 template <class At>
 std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p, At key, At value, float sink) {
-  std::vector<float> scaled(Count(c.dim)), o(Count(c.dim), 0.0f);
+  std::vector<float> scaled(Count(c.dim)), o(Count(c.Values()), 0.0f);
   for (size_t d = 0; d < scaled.size(); ++d) scaled[d] = q[d] * scale;
   float m = -std::numeric_limits<float>::infinity(), l = 0;
   const int64_t begin = c.window > 0 ? std::max<int64_t>(0, p - c.window + 1) : 0;
@@ -49,13 +54,13 @@ std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p,
       max = std::max(max, s);
     }
     const float mg = std::nearbyint(max);
-    std::vector<float> lanes(16, 0.0f), og(Count(c.dim), 0.0f);
+    std::vector<float> lanes(16, 0.0f), og(Count(c.Values()), 0.0f);
     for (int64_t i = first; i < end; ++i) {
       float n;
       const float part = Exp2Parts(scores[Count(i - first)], n);
       const float w = part * Pow2(n - mg + 126);
       lanes[Count(i % 16)] = lanes[Count(i % 16)] + w;
-      for (int64_t d = 0; d < c.dim; ++d) og[Count(d)] = std::fma(w, value(i, d), og[Count(d)]);
+      for (int64_t d = 0; d < c.Values(); ++d) og[Count(d)] = std::fma(w, value(i, d), og[Count(d)]);
     }
     const float high = std::max(m, mg), a = Pow2(m - high + 127), b = Pow2(mg - high + 127);
     l = std::fma(TreeSum(lanes), b, l * a);
@@ -77,37 +82,42 @@ std::vector<float> Attend(const Case& c, const float* q, float scale, int64_t p,
 void CheckAttention(const Case& c, uint32_t seed) {
   std::mt19937 random(seed);
   const int64_t end = c.pos + c.rows, per_kv = c.q_heads / c.kv_heads;
-  const size_t row = Count(c.kv_heads * c.dim);
-  std::vector<float> keys = RandomFloats(Count(end) * row, random), values = RandomFloats(Count(end) * row, random);
+  const int64_t dims[2] = {c.dim, c.ValueRow()}, width = c.Values();  // of a key and a value in the cache
+  std::vector<float> keys = RandomFloats(Count(end * c.kv_heads * dims[0]), random),
+                     values = RandomFloats(Count(end * c.kv_heads * dims[1]), random);
+  if (c.shared) values = keys;
   if (c.type == kF16) {
     for (float& v : keys) v = Half(ToHalf(v));
     for (float& v : values) v = Half(ToHalf(v));
   }
-  const size_t blocks_bytes = Count((c.slots + 15) / 16 * 16) * row / 32 * 34;
-  std::vector<uint8_t> blocks[2] = {std::vector<uint8_t>(blocks_bytes, seed % 2 ? 0x7e : 0xff),
-                                    std::vector<uint8_t>(blocks_bytes, seed % 2 ? 0xff : 0x7c)};
+  const int64_t all_slots = (c.slots + 15) / 16 * 16 * c.kv_heads;
+  std::vector<uint8_t> blocks[2];
+  for (int i = 0; i < 2; ++i)
+    blocks[i].assign(Count(all_slots * dims[i] / 32 * 34), (seed + static_cast<uint32_t>(i)) % 2 ? 0x7e : 0xff);
   for (int64_t p = 0; c.type == kQ8_0 && p < end; ++p) {  // in a ring the later position stays
-    for (int64_t b = 0; b < static_cast<int64_t>(row) / 32; ++b) {
-      const int64_t h = b / (c.dim / 32), at = p * static_cast<int64_t>(row) + 32 * b, in_head = b % (c.dim / 32);
-      PutCacheBlock(blocks[0], c.k_layout, c.slots, c.kv_heads, c.dim, p % c.slots, h, in_head, keys.data() + at);
-      PutCacheBlock(blocks[1], c.v_layout, c.slots, c.kv_heads, c.dim, p % c.slots, h, in_head, values.data() + at);
+    for (int i = 0; i < 2; ++i) {
+      for (int64_t b = 0; b < c.kv_heads * dims[i] / 32; ++b) {
+        float* block = (i == 0 ? keys : values).data() + p * c.kv_heads * dims[i] + 32 * b;
+        PutCacheBlock(blocks[i], i == 0 ? c.k_layout : c.v_layout, c.slots, c.kv_heads, dims[i], p % c.slots,
+                      b / (dims[i] / 32), b % (dims[i] / 32), block);
+      }
     }
   }
   const std::vector<float> q = RandomFloats(Count(c.rows * c.q_heads * c.dim), random, c.score_scale);
   const float scale = 0x1.715476p+0f / std::sqrt(static_cast<float>(c.dim));
   World world;
   world.pos = static_cast<uint32_t>(c.pos);
-  const size_t elements = Count((c.slots + 15) / 16 * 16) * row;
   // Slots without a visible key hold anything.
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  std::vector<float> full[2] = {std::vector<float>(elements, seed % 2 ? kInf : std::numeric_limits<float>::quiet_NaN()),
-                                std::vector<float>(elements, seed % 2 ? -kInf : 3e4f)};
+  std::vector<float> full[2];
+  full[0].assign(Count(all_slots * dims[0]), seed % 2 ? kInf : std::numeric_limits<float>::quiet_NaN());
+  full[1].assign(Count(all_slots * dims[1]), seed % 2 ? -kInf : 3e4f);
   for (int64_t p = std::max<int64_t>(0, end - c.slots); p < end; ++p) {
     for (int64_t h = 0; h < c.kv_heads; ++h) {
-      for (int64_t d = 0; d < c.dim; ++d) {
-        const size_t at = Count((p * c.kv_heads + h) * c.dim + d);
-        full[0][CacheAt(c.k_layout, c, p % c.slots, h, d)] = keys[at];
-        full[1][CacheAt(c.v_layout, c, p % c.slots, h, d)] = values[at];
+      for (int i = 0; i < 2; ++i) {
+        for (int64_t d = 0; d < dims[i]; ++d)
+          full[i][CacheAt(i == 0 ? c.k_layout : c.v_layout, c, dims[i], p % c.slots, h, d)] =
+              (i == 0 ? keys : values)[Count((p * c.kv_heads + h) * dims[i] + d)];
       }
     }
   }
@@ -123,29 +133,33 @@ void CheckAttention(const Case& c, uint32_t seed) {
       state[i] = world.Put(kStates, half);
     }
   }
+  if (c.shared) state[1] = state[0];
   const std::vector<float> sinks = RandomFloats(Count(c.q_heads), random, 5.0f);
   const Place at_sinks = world.Put(kWeights, sinks);
   const int64_t groups = (c.slots + 63) / 64 + 1;
-  const Place at_q = world.Put(kShared, q), out = world.Reserve(kShared, q.size() * 4);
-  const Place partials = world.Reserve(kShared, Count(c.rows * c.q_heads * groups * (c.dim + 2)) * 4);
+  const Place at_q = world.Put(kShared, q), out = world.Reserve(kShared, Count(c.rows * c.q_heads * width) * 4);
+  const Place partials = world.Reserve(kShared, Count(c.rows * c.q_heads * groups * (width + 2)) * 4);
   world.Reserve(kShared, 64);
   std::vector<float> y;
   std::vector<uint8_t> y8;
-  const bool quantizable = c.dim % 32 == 0;
+  const bool quantizable = width % 32 == 0;
   for (int64_t s = 0; s < c.rows; ++s) {
     for (int64_t h = 0; h < c.q_heads; ++h) {
-      const auto at = [&](const std::vector<float>* from) {
-        return [from, &c, h, per_kv](int64_t p, int64_t d) {
-          return (*from)[Count((p * c.kv_heads + h / per_kv) * c.dim + d)];
+      const auto at = [&](const std::vector<float>* from, int64_t dim) {
+        return [from, &c, h, per_kv, dim](int64_t p, int64_t d) {
+          return (*from)[Count((p * c.kv_heads + h / per_kv) * dim + d)];
         };
       };
-      const std::vector<float> o =
-          Attend(c, q.data() + (s * c.q_heads + h) * c.dim, scale, c.pos + s, at(&keys), at(&values), sinks[Count(h)]);
+      const std::vector<float> o = Attend(c, q.data() + (s * c.q_heads + h) * c.dim, scale, c.pos + s,
+                                          at(&keys, dims[0]), at(&values, dims[1]), sinks[Count(h)]);
       y.insert(y.end(), o.begin(), o.end());
     }
     if (!quantizable) continue;
-    const Quantized quantized = Quantize(y.data() + y.size() - Count(c.q_heads * c.dim), c.q_heads * c.dim);
-    y8.insert(y8.end(), quantized.bytes.begin(), quantized.bytes.end());
+    const int64_t record = c.by_head ? width : c.q_heads * width;
+    for (int64_t left = c.q_heads * width; left > 0; left -= record) {
+      const Quantized quantized = Quantize(y.data() + y.size() - Count(left), record);
+      y8.insert(y8.end(), quantized.bytes.begin(), quantized.bytes.end());
+    }
   }
   std::ostringstream what;
   what << "pos " << c.pos << " heads " << c.q_heads << "/" << c.kv_heads << " dim " << c.dim << " slots " << c.slots
@@ -155,6 +169,9 @@ void CheckAttention(const Case& c, uint32_t seed) {
     call.Constant("q_heads", c.q_heads)
         .Constant("kv_heads", c.kv_heads)
         .Constant("dim", c.dim)
+        .Constant("v_dim", width)
+        .Constant("v_row", dims[1])
+        .Constant("record", c.by_head ? width : c.q_heads * width)
         .Constant("slots", c.slots)
         .Constant("window", c.window)
         .Constant("all", c.all)
@@ -287,6 +304,33 @@ TEST(Attention, CachesOfBlocks) {
     CheckAttention({pos, rows, 4, 2, 32, 128, 70, kQ8_0}, ++seed);
     CheckAttention({pos, rows, 2, 1, 32, 95, 70, kQ8_0}, ++seed);  // a ring of odd length
   }
+}
+
+TEST(Attention, ValuesOfAnotherWidth) {
+  uint32_t seed = 600;
+  for (Type type : {kF32, kF16, kQ8_0}) {
+    for (const auto& [pos, rows] : {std::pair<int64_t, int64_t>{75, 1}, {60, 9}}) {
+      for (const auto& [dim, v_dim] : {std::pair<int64_t, int64_t>{64, 32}, {32, 64}}) {
+        Case c{pos, rows, 4, 4, dim, 128, 0, type};
+        c.v_dim = v_dim;
+        CheckAttention(c, ++seed);
+        c.q_heads = 8, c.kv_heads = 2, c.by_head = true;
+        CheckAttention(c, ++seed);
+        if (v_dim > dim) continue;
+        // One state of one head, of which all are keys and the first elements values.
+        c.q_heads = 5, c.kv_heads = 1, c.v_row = dim, c.shared = true;
+        c.k_layout = c.v_layout = kLayoutHeads;
+        CheckAttention(c, ++seed);
+        c.k_layout = c.v_layout = kLayoutRows, c.sinks = true, c.window = 40;
+        CheckAttention(c, ++seed);
+      }
+    }
+  }
+  Case odd{70, 9, 6, 2, 20, 128};
+  odd.v_dim = 12, odd.v_row = 17;
+  CheckAttention(odd, ++seed);
+  odd.rows = 1;
+  CheckAttention(odd, ++seed);
 }
 
 TEST(Attention, LargeScores) {

@@ -14,6 +14,7 @@ OWN = ("ir/ops/", "ir/ops.def", "backends/kernels/", "frontend/parts/", "fronten
        "frontend/wiring.cpp", "frontend/pooling.cpp")
 # What a pass makes or rewrites. linear's product is oneDNN's own.
 REWRITES = {
+    "passes/absorb_mla.cpp": {"Attention", "Concat", "HeadLinear", "KvAppend", "Linear", "Reshape"},
     "passes/canonicalize.cpp": {"Reshape"},
     "passes/fuse_add_rms_norm.cpp": {"Add", "RmsNorm", "AddRmsNorm"},
     "passes/fuse_qkv.cpp": {"Linear"},

@@ -95,10 +95,12 @@ def facts(config, encoder):
     layers = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
     if not layers:
         return out
-    attention = next((m for m in layers[0].modules() if "attention" in type(m).__name__.lower()), None)
-    if number(getattr(attention, "head_dim", None)):
-        out["attention.d_head"] = attention.head_dim
-    eps = [getattr(m, "variance_epsilon", getattr(m, "eps", None)) for m in layers.modules() if "norm" in type(m).__name__.lower()]
+    attentions = [next((m for m in layer.modules() if "attention" in type(m).__name__.lower()), None) for layer in layers]
+    widths = [getattr(attention, "head_dim", None) for attention in attentions]
+    if number(widths[0]):
+        out["attention.d_head"] = widths if None not in widths and len(set(widths)) > 1 else widths[0]
+    eps = [getattr(m, "variance_epsilon", getattr(m, "eps", None)) for name, m in layers.named_modules()
+           if "norm" in type(m).__name__.lower() and not name.endswith("_a_layernorm")]  # latents have an eps of their own
     if eps and number(eps[0]) is not None:
         out["norm.eps"] = float(eps[0])
     rope = getattr(made, "rope_parameters", None) or {}

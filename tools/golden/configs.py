@@ -55,7 +55,8 @@ def main():
     for preset in presets:
         if not preset.get("hf", {}).get("only_architectures"):
             types.update({t: is_encoder(preset, presets) for t in preset.get("hf", {}).get("model_types", [])})
-    wrappers = {t: key for preset in presets for t, key in preset.get("hf", {}).get("wrappers", {}).items()}
+    # model_type of a config that keeps the text part in an object -> its key
+    wrappers = {t: key for preset in presets for t, key in (preset.get("hf", {}).get("wrappers") or {}).items()}
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"]) - {"model_type", "architectures"}
     args.out.mkdir(parents=True, exist_ok=True)
     totals = {}

@@ -50,7 +50,8 @@ def values(name, shape, variant, rng):
         return 1.0 + 0.2 * noise
     if is_norm:
         last = leaf in ("norm", "ln_f", "final_layernorm", "final_layer_norm", "embedding_norm")
-        mean = (4.0 if last and variant.tied else 1.0) - variant.gain_offset
+        usual = variant.qk_gain if leaf in ("q_norm", "k_norm") else 1.0
+        mean = (4.0 if last and variant.tied else usual) - variant.gain_offset
         return mean + 0.2 * noise
     if len(shape) < 2:
         return 0.5 + 0.2 * noise
@@ -72,8 +73,11 @@ def build(variant, cfg):
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(values(name, tuple(parameter.shape), variant, rng)))
         for name, buffer in model.named_buffers():  # biases on the choice of experts, in some classes
-            if name.endswith(("e_score_correction_bias", "expert_bias")):
+            if name.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar")):
                 buffer.copy_(torch.from_numpy(values(name, tuple(buffer.shape), variant, rng)))
+        if variant.blocks:
+            for name, parameter in model.named_parameters():
+                parameter.copy_(torch.from_numpy(family_gguf.as_blocks(name, parameter.numpy(), cfg)))
     return model.to(getattr(torch, variant.dtype))
 
 

@@ -7,6 +7,7 @@ from gguf import MODEL_ARCH_NAMES, ExpertGatingFuncType, GGMLQuantizationType, G
 
 PERMUTED = {"llama", "smollm3", "granite", "granitemoe", "granitehybrid", "olmo", "arcee", "minicpm"}  # rows of q and k: halves of a head interleaved
 HALF_BITS = GGMLQuantizationType.BF16
+BLOCKS = GGMLQuantizationType.Q8_0
 
 
 def get(cfg, *names, default=None):
@@ -26,7 +27,7 @@ def rope(cfg):
 
 def kv_heads(arch, cfg):
     """Heads of keys and values."""
-    return 1 if arch in ("falcon", "starcoder") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
+    return 1 if arch in ("falcon", "starcoder", "deepseek2") else get(cfg, "num_key_value_heads", "num_attention_heads", "n_head")
 
 
 def full_layers(cfg):
@@ -157,10 +158,12 @@ def keys(writer, arch, cfg):
         theta *= parameters["alpha"] ** (d_head / (d_head - 2))
     if theta:
         writer.add_rope_freq_base(theta)
+        d_head = get(cfg, "qk_rope_head_dim", default=d_head)
         partial = get(parameters, "partial_rotary_factor") or get(cfg, "partial_rotary_factor", "rotary_pct", default=1.0)
         writer.add_rope_dimension_count(int(d_head * partial))
-    if parameters.get("rope_type") in ("linear", "yarn"):
-        writer.add_rope_scaling_type(RopeScalingType[parameters["rope_type"].upper()])
+    stretched = get(parameters, "rope_type", "type")
+    if stretched in ("linear", "yarn"):
+        writer.add_rope_scaling_type(RopeScalingType[stretched.upper()])
         writer.add_rope_scaling_factor(parameters["factor"])
         if parameters.get("original_max_position_embeddings"):
             writer.add_rope_scaling_orig_ctx_len(parameters["original_max_position_embeddings"])
@@ -180,7 +183,7 @@ def keys(writer, arch, cfg):
         writer.add_embedding_scale(cfg["embedding_multiplier"])
         writer.add_residual_scale(cfg["residual_multiplier"])
         writer.add_logit_scale(cfg["logits_scaling"])
-    experts = get(cfg, "num_experts", "num_local_experts")
+    experts = get(cfg, "num_experts", "num_local_experts", "n_routed_experts")
     if experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(cfg["num_experts_per_tok"])
@@ -198,11 +201,36 @@ def keys(writer, arch, cfg):
     shared = get(cfg, "shared_expert_intermediate_size", "shared_intermediate_size")
     if shared:
         writer.add_expert_shared_feed_forward_length(shared)
+    if arch == "deepseek2":
+        latent_keys(writer, cfg, parameters)
     if arch in ("command-r", "cohere2"):
         writer.add_logit_scale(cfg["logit_scale"])
     if arch in ("gptneox", "stablelm"):
         writer.add_parallel_residual(cfg.get("use_parallel_residual", arch == "gptneox"))
     writer.add_vocab_size(cfg["vocab_size"])
+
+
+def latent_keys(writer, cfg, parameters):
+    """Keys of latent attention, which the format has as attention of one kv head, and of its mixtures."""
+    latent, rope_dims, nope = cfg["kv_lora_rank"], cfg["qk_rope_head_dim"], cfg["qk_nope_head_dim"]
+    writer.add_kv_lora_rank(latent)
+    if cfg.get("q_lora_rank"):
+        writer.add_q_lora_rank(cfg["q_lora_rank"])
+    writer.add_key_length(latent + rope_dims)
+    writer.add_value_length(latent)
+    writer.add_key_length_mla(nope + rope_dims)
+    writer.add_value_length_mla(cfg["v_head_dim"])
+    if parameters.get("mscale_all_dim") is not None:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * parameters["mscale_all_dim"])
+    writer.add_leading_dense_block_count(cfg["first_k_dense_replace"])
+    writer.add_expert_shared_count(cfg["n_shared_experts"])
+    writer.add_expert_weights_scale(cfg["routed_scaling_factor"])
+    writer.add_expert_group_count(cfg["n_group"])
+    writer.add_expert_group_used_count(cfg["topk_group"])
+    sigmoid = cfg["model_type"] != "deepseek_v2"
+    writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID if sigmoid else ExpertGatingFuncType.SOFTMAX)
+    if cfg["norm_topk_prob"]:
+        writer.add_expert_weights_norm(True)
 
 
 XIELU = ("alpha_p", "alpha_n", "beta", "eps")
@@ -258,6 +286,9 @@ EXPERTS = {
     "shared_expert.up_proj.weight": ("ffn_up_shexp",),
     "shared_expert.down_proj.weight": ("ffn_down_shexp",),
     "shared_expert_gate.weight": ("ffn_gate_inp_shexp",),
+    "shared_experts.gate_proj.weight": ("ffn_gate_shexp",),
+    "shared_experts.up_proj.weight": ("ffn_up_shexp",),
+    "shared_experts.down_proj.weight": ("ffn_down_shexp",),
 }
 
 
@@ -286,13 +317,13 @@ def add_interleaved(writer, name, value):
     return False
 
 
-def add_experts(writer, name, value):
-    """Writes a tensor of a mixture; False: it is none. Routers are f32."""
+def add_experts(writer, name, value, matrices):
+    """Writes a tensor of a mixture, its matrices as that type; False: it is none. Routers are f32."""
     for end, targets in EXPERTS.items():
         if not name.endswith(end):
             continue
         for target, part in zip(targets, np.split(value, len(targets), axis=-2)):
-            stored = GGMLQuantizationType.F32 if "_inp" in target else HALF_BITS
+            stored = GGMLQuantizationType.F32 if "_inp" in target else matrices
             part = np.ascontiguousarray(part)
             data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
             shape = (*part.shape[:-1], data.shape[-1])
@@ -301,9 +332,44 @@ def add_experts(writer, name, value):
     return False
 
 
+def latent_parts(value, cfg):
+    """Rows of a product that makes keys and values of latents: each head's keys transposed, and its values."""
+    keys_values = value.reshape(cfg["num_attention_heads"], -1, value.shape[-1])
+    nope = cfg["qk_nope_head_dim"]
+    return np.ascontiguousarray(keys_values[:, :nope].swapaxes(1, 2)), np.ascontiguousarray(keys_values[:, nope:])
+
+
+def add_latent(writer, name, value, cfg, stored):
+    """Writes such a product as two; False: it is none."""
+    if not name.endswith("kv_b_proj.weight"):
+        return False
+    layer = name.split(".layers.")[1].split(".")[0]
+    for target, part in zip(("attn_k_b", "attn_v_b"), latent_parts(value, cfg)):
+        data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
+        writer.add_tensor(f"blk.{layer}.{target}.weight", data.reshape(*part.shape[:-1], -1), raw_dtype=stored)
+    return True
+
+
+def rounded(rows):
+    """What blocks of q8_0 say of rows."""
+    blocks = quants.quantize(np.ascontiguousarray(rows).reshape(-1, rows.shape[-1]), BLOCKS)
+    return quants.dequantize(blocks, BLOCKS).reshape(rows.shape)
+
+
+def as_blocks(name, value, cfg):
+    """The values of a matrix whose file has blocks of q8_0; routers and vectors as they are."""
+    if value.ndim < 2 or name.endswith("mlp.gate.weight"):
+        return value
+    if not name.endswith("kv_b_proj.weight"):
+        return rounded(value)
+    keys, values = latent_parts(value, cfg)
+    return np.concatenate([rounded(keys).swapaxes(1, 2), rounded(values)], axis=1).reshape(value.shape)
+
+
 def write(path, variant, model, cfg):
-    """Writes the file: matrices in bf16, vectors in f32."""
+    """Writes the file: matrices in bf16 or blocks, vectors in f32."""
     arch = variant.gguf
+    matrices = BLOCKS if variant.blocks else HALF_BITS
     kind = next(k for k, v in MODEL_ARCH_NAMES.items() if v == arch)
     names = get_tensor_name_map(kind, get(cfg, "num_hidden_layers", "n_layer"))
     writer = GGUFWriter(path, arch)
@@ -314,16 +380,18 @@ def write(path, variant, model, cfg):
             continue
         if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
             continue
-        if arch != "granitehybrid" and add_experts(writer, name, tensor.float().numpy()):
+        values = tensor.float().numpy()
+        if (arch != "granitehybrid" and add_experts(writer, name, values, matrices)) or add_latent(writer, name, values, cfg, matrices):
             continue
         of_layer = mamba_tensors if arch == "granitehybrid" else functools.partial(delta_tensors, arch)
-        for part, values in of_layer(name.replace("expert_bias", "expert_bias.bias"), tensor.float().numpy(), cfg):
+        bias = name.replace("expert_bias", "expert_bias.bias").replace("correction_bias", "correction.bias")
+        for part, values in of_layer(bias, values, cfg):
             target = names.get_name(part, try_suffixes=(".weight", ".bias"))
             if target is None:
                 raise SystemExit(f"{variant.name}: gguf has no name for {part}")
             value = np.ascontiguousarray(changed(arch, part, values, cfg, variant))
             plain = value.ndim == 1 or target.endswith(("conv.weight", "conv1d.weight", "ssm_a", "ssm_d", "ssm_norm.weight"))
-            stored = GGMLQuantizationType.F32 if plain else HALF_BITS
+            stored = GGMLQuantizationType.F32 if plain else matrices
             writer.add_tensor(target, quants.quantize(value, stored), raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -15,8 +15,10 @@ class Variant:
     dtype: str = "bfloat16"
     gguf: str = ""  # the architecture's name in GGUF files; "": no such golden
     gain_offset: float = 0.0  # what the class adds to its gains
+    qk_gain: float = 1.0  # mean of the gains of q's and k's norms: without a scale of 1 / sqrt(d_head) they keep scores small
     transposed: bool = False  # matrices are stored [in, out]
     files: bool = True  # there is a golden of the checkpoint itself, and not of the GGUF file alone
+    blocks: bool = False  # its matrices are q8_0, and the logits those of what the blocks say
 
     @property
     def tied(self):
@@ -45,6 +47,8 @@ def v5(theta, **more):
 
 
 GEMMA = {"gain_offset": 1.0}
+# Latent attention: heads of 12 elements without positions and 8 with them.
+MLA = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 16}
 VARIANTS = [
     Variant("phi3-plain", "fused q|k|v and gate|up; no window", "Phi3ForCausalLM",
             sizes("phi3", rms_norm_eps=1e-5, sliding_window=None, **v4(10000.0)), gguf="phi3"),
@@ -279,6 +283,19 @@ VARIANTS = [
     Variant("erniemoe-interval", "every second layer, no shared expert", "Ernie4_5_MoeForCausalLM",
             sizes("ernie4_5_moe", rms_norm_eps=1e-5, moe_num_experts=5, moe_k=3, moe_intermediate_size=16, moe_num_shared_experts=0,
                   moe_layer_start_index=0, moe_layer_end_index=-1, moe_layer_interval=2, use_bias=False, **v5(10000.0)), spelling=5),
+    Variant("gemma4-shared", "the last three layers read caches of their own type's last one; vectors of each layer; proportional rope; a wide ffn where shared",
+            "Gemma4ForCausalLM",
+            sizes("gemma4_text", hidden_size=24, num_attention_heads=2, head_dim=8, global_head_dim=16, num_key_value_heads=1, num_hidden_layers=5, intermediate_size=12, sliding_window=6,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                  num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=8, vocab_size_per_layer_input=48,
+                  final_logit_softcapping=6.0, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh",
+                  rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 20000.0, "partial_rotary_factor": 0.25},
+                                   "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}), spelling=5, qk_gain=0.5),
+    Variant("gemma4-same", "values that are keys, other numbers of heads in full layers, no vectors of layers, no cap; the class's rope; untied",
+            "Gemma4ForCausalLM",
+            sizes("gemma4_text", intermediate_size=24, head_dim=8, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1, attention_k_eq_v=True,
+                  num_hidden_layers=3, sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"],
+                  hidden_size_per_layer_input=0, vocab_size_per_layer_input=48, hidden_activation="gelu_pytorch_tanh"), spelling=5, qk_gain=0.5),
     Variant("glm4moe-groups", "sigmoid, groups by their two best, a bias for the choice, scaled; half a head rotates; QK-norm",
             "Glm4MoeForCausalLM",
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
@@ -288,6 +305,43 @@ VARIANTS = [
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=5, num_experts_per_tok=3, moe_intermediate_size=16,
                   n_shared_experts=2, n_group=1, topk_group=1, norm_topk_prob=False, first_k_dense_replace=0, tie_word_embeddings=True,
                   **v5(5000.0, partial_rotary_factor=0.75)), spelling=5),
+    Variant("deepseek2-lite", "latents of keys and values, queries of the stream; yarn with both its corrections; groups by their best; a dense layer first",
+            "DeepseekV2ForCausalLM",
+            sizes("deepseek_v2", **MLA, q_lora_rank=None, rms_norm_eps=1e-5, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+                  n_shared_experts=2, n_group=3, topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=1.5, norm_topk_prob=True,
+                  first_k_dense_replace=1, moe_layer_freq=1, scoring_func="softmax", aux_loss_alpha=0.001, seq_aux=True, ep_size=1,
+                  **v4(10000.0, type="yarn", factor=40, original_max_position_embeddings=16, beta_fast=32, beta_slow=1,
+                       mscale=0.707, mscale_all_dim=0.707)), gguf="deepseek2"),
+    Variant("deepseek2-blocks", "keys' weights transposed and in blocks along what they have no positions of: the absorbed form alone",
+            "DeepseekV2ForCausalLM",
+            sizes("deepseek_v2", **{**MLA, "qk_nope_head_dim": 32, "v_head_dim": 32, "num_attention_heads": 2, "num_key_value_heads": 2},
+                  q_lora_rank=None, rms_norm_eps=1e-6, intermediate_size=32, n_routed_experts=4, num_experts_per_tok=2,
+                  moe_intermediate_size=32, n_shared_experts=1, n_group=1, topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=False,
+                  first_k_dense_replace=1, **v4(10000.0)), dtype="float32", gguf="deepseek2", files=False, blocks=True),
+    Variant("deepseek2-latent", "latents of queries too, biases, yarn whose two corrections differ; greedy; tied",
+            "DeepseekV2ForCausalLM",
+            sizes("deepseek_v2", **MLA, q_lora_rank=24, rms_norm_eps=1e-6, attention_bias=True, n_routed_experts=4, num_experts_per_tok=2,
+                  moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, tie_word_embeddings=True,
+                  **v5(10000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
+                       mscale=1.0, mscale_all_dim=0.5)), spelling=5),
+    Variant("deepseek3-groups", "sigmoid, groups by their two best, a bias for the choice, scaled; latents of queries; yarn", "DeepseekV3ForCausalLM",
+            sizes("deepseek_v3", **MLA, q_lora_rank=24, rms_norm_eps=1e-5, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+                  n_shared_experts=1, n_group=3, topk_group=2, topk_method="noaux_tc", scoring_func="sigmoid", routed_scaling_factor=2.5,
+                  norm_topk_prob=True, first_k_dense_replace=1, num_nextn_predict_layers=0,
+                  **v4(10000.0, type="yarn", factor=40, original_max_position_embeddings=16, beta_fast=32, beta_slow=1,
+                       mscale=1.0, mscale_all_dim=1.0)), gguf="deepseek2"),
+    Variant("deepseek3-halves", "half-split pairs, no stretching, queries of the stream, biases; weights as they are", "DeepseekV3ForCausalLM",
+            sizes("deepseek_v3", **MLA, q_lora_rank=None, rms_norm_eps=1e-6, rope_interleave=False, attention_bias=True, n_routed_experts=4,
+                  num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1, n_group=1, topk_group=1, routed_scaling_factor=1.0,
+                  norm_topk_prob=False, first_k_dense_replace=1, num_mtp_layers=0, **v5(5000.0)), spelling=5),
+    Variant("glm4lite-flash", "latent norms with an eps of their own; one group; three layers", "Glm4MoeLiteForCausalLM",
+            sizes("glm4_moe_lite", **{**MLA, "v_head_dim": 32, "num_attention_heads": 3, "num_key_value_heads": 3}, q_lora_rank=24, rms_norm_eps=0.05, n_routed_experts=5, num_experts_per_tok=2,
+                  moe_intermediate_size=16, n_shared_experts=1, n_group=1, topk_group=1, topk_method="noaux_tc", routed_scaling_factor=1.8,
+                  norm_topk_prob=True, first_k_dense_replace=1, num_nextn_predict_layers=0, **v4(1000000.0)), gguf="deepseek2"),
+    Variant("glm4lite-types", "kinds of layers by a list; half-split pairs; no shared latents of queries; tied", "Glm4MoeLiteForCausalLM",
+            sizes("glm4_moe_lite", **MLA, q_lora_rank=None, rms_norm_eps=1e-5, rope_interleave=False, mlp_layer_types=["sparse", "dense"],
+                  n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, n_group=2, topk_group=1,
+                  routed_scaling_factor=1.0, norm_topk_prob=True, tie_word_embeddings=True, **v5(10000.0)), spelling=5),
     Variant("gptoss-sinks", "sinks, windows on even layers, clamped gates, biases everywhere, yarn without whole bounds",
             "GptOssForCausalLM",
             sizes("gpt_oss", head_dim=8, rms_norm_eps=1e-5, intermediate_size=16, num_local_experts=5, num_experts_per_tok=2,

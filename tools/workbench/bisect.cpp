@@ -12,7 +12,6 @@
 namespace llmc {
 namespace {
 
-constexpr double kMostNmse = 1e-2;  // of a pass that rounds, as compile --check has it
 constexpr int64_t kTokens = 8;
 
 // Logits of stages, each evaluated once.
@@ -58,7 +57,7 @@ size_t FirstBad(size_t good, size_t bad, const std::function<bool(size_t)>& hold
   return bad;
 }
 
-bool Rounds(const Stage& stage) { return stage.pass != nullptr && !stage.pass->exact; }
+bool Rounds(const Stage& stage) { return stage.pass != nullptr && !stage.pass->exact(); }
 
 }  // namespace
 
@@ -94,9 +93,10 @@ Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& wei
     if (!same(end)) return found(FirstBad(begin, end, same), "exact", 0);
     if (end + 1 == stages.size()) break;
     const std::vector<float>* rounded = logits.Of(end + 1);
+    const double most = MostNmse(stages[end + 1].pass->exactness);
     if (rounded == nullptr || rounded->size() != anchor.size() ||
-        !(Compare(*rounded, anchor, vocab).worst_nmse <= kMostNmse))
-      return found(end + 1, fmt::format("NMSE at most {}", kMostNmse), kMostNmse);
+        !(Compare(*rounded, anchor, vocab).worst_nmse <= most))
+      return found(end + 1, fmt::format("NMSE at most {}", most), most);
     begin = end + 1;
   }
   result.runs = logits.runs();

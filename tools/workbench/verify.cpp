@@ -20,22 +20,22 @@ namespace llmc {
 namespace {
 
 constexpr size_t kTokens = 8;
-constexpr double kMostNmse = 1e-2;  // of a pass that rounds, as compile --check has it
 
 int Threads(const CompileFlags& flags) { return std::max(1, flags.jobs == 0 ? 2 : flags.jobs); }
 
-VerifyRow RowOf(std::string what, bool exact, const std::vector<float>& now, const std::vector<float>& was,
+VerifyRow RowOf(std::string what, Exactness exactness, const std::vector<float>& now, const std::vector<float>& was,
                 size_t vocab) {
   VerifyRow row;
   row.what = std::move(what);
-  row.kind = exact ? "exact" : "rounds";
+  row.kind = ExactnessText(exactness);
+  const bool exact = exactness == Exactness::Exact;
   row.difference = Compare(now, was, vocab);
   const Difference& d = row.difference;
-  row.holds = exact ? d.same() : d.worst_nmse <= kMostNmse;
+  row.holds = exact ? d.same() : d.worst_nmse <= MostNmse(exactness);
   if (!row.holds && exact)
     row.note = fmt::format("{} of {} values differ, first at position {}, logit {}: {} was {}", d.unequal, d.values,
                            d.first / vocab, d.first % vocab, now[d.first], was[d.first]);
-  if (!exact) row.note = fmt::format("NMSE at most {}", kMostNmse);
+  if (!exact) row.note = fmt::format("NMSE at most {}", MostNmse(exactness));
   return row;
 }
 
@@ -53,20 +53,21 @@ std::vector<float> PrefillThenDecode(Session& session, std::span<const int32_t> 
 // Code against interpreter; the interpreter's logits of the last stage are `want`, of every position.
 void VerifyCode(const Executable& executable, const std::vector<int32_t>& tokens, const std::vector<float>& want,
                 bool exact, std::vector<VerifyRow>& rows) {
+  const Exactness exactness = exact ? Exactness::Exact : Exactness::Rounds;
   const size_t vocab = executable.manifest->vocab;
   for (uint32_t threads : {1U, 2U}) {
     Session session(executable, {.threads = threads, .context = 0, .chunk = 0, .adapt = false});
     std::vector<float> score;
     session.Score(tokens, [&](std::span<const float> row) { score.insert(score.end(), row.begin(), row.end()); });
     rows.push_back(
-        RowOf(fmt::format("code: score, {} thread{}", threads, threads > 1 ? "s" : ""), exact, score, want, vocab));
+        RowOf(fmt::format("code: score, {} thread{}", threads, threads > 1 ? "s" : ""), exactness, score, want, vocab));
     for (size_t prompt : {size_t{5}, size_t{3}, size_t{1}}) {
       if (prompt > tokens.size()) continue;
       const std::vector<float> logits = PrefillThenDecode(session, tokens, prompt);
       const std::vector<float> tail(want.begin() + static_cast<std::ptrdiff_t>((prompt - 1) * vocab), want.end());
       rows.push_back(
-          RowOf(fmt::format("code: prefill {}, decode, {} thread{}", prompt, threads, threads > 1 ? "s" : ""), exact,
-                logits, tail, vocab));
+          RowOf(fmt::format("code: prefill {}, decode, {} thread{}", prompt, threads, threads > 1 ? "s" : ""),
+                exactness, logits, tail, vocab));
     }
   }
 }
@@ -106,16 +107,16 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
   for (size_t i = 1; i < stages.size(); ++i) {
     const Stage& stage = stages[i];
     if (!stage.changed) {
-      report.rows.push_back({stage.name, stage.pass->exact ? "exact" : "rounds", false, {}, true, ""});
+      report.rows.push_back({stage.name, std::string(ExactnessText(stage.pass->exactness)), false, {}, true, ""});
       continue;
     }
     VerifyRow row;
     try {
       std::vector<float> now = EvaluateModule(stage.module, weights, Threads(flags));
-      row = RowOf(stage.name, stage.pass->exact, now, was, vocab);
+      row = RowOf(stage.name, stage.pass->exactness, now, was, vocab);
       was = std::move(now);
     } catch (const InputError& error) {  // its phases disagree
-      row = {stage.name, stage.pass->exact ? "exact" : "rounds", true, {}, false, error.diag().message};
+      row = {stage.name, std::string(ExactnessText(stage.pass->exactness)), true, {}, false, error.diag().message};
     }
     report.rows.push_back(std::move(row));
   }

@@ -10,7 +10,7 @@ namespace llmc {
 
 struct VerifyRow {
   std::string what;     // a pass, or "code: ..."
-  std::string kind;     // "exact", "rounds"
+  std::string kind;     // a pass's promise, as llmc opt --list-passes has it
   bool changed = true;  // false: a pass that found nothing to do
   Difference difference;
   bool holds = true;
