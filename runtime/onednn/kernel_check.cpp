@@ -82,6 +82,12 @@ class Checker {
     if (Has("rotary") && (Value("rotary") > Value("dim") || Value("rotary") % 2 != 0))
       Fail("rotary " + Text("rotary") + " isn't an even number up to dim " + Text("dim"));
     if (Has("then0") && Has("pair")) CheckResults();
+    for (const char* type : {"state_type", "k_type"}) {  // q8_0: rows of whole blocks
+      if (!Has(type) || Value(type) != kernels::kQ8_0) continue;
+      for (const char* width : {"dim", "v_row", "v_dim"})
+        if (Has(width) && Value(width) % 32 != 0)
+          Fail(std::string(width) + " " + Text(width) + " isn't a multiple of 32, in a cache of q8_0");
+    }
     if (Has("each") && Value("pair") == 1 && Value("interleave") == 0) Fail("a pair that isn't interleaved");
     if (Has("each") && Value("n0") % 16 != 0) Fail("n0 " + Text("n0") + " isn't a multiple of 16");
     if (Has("keep")) CheckGroups();
@@ -159,7 +165,7 @@ class Checker {
     if (name == "out_type") return value == kernels::kF32 || value == kernels::kA8;
     if (EndsWith(name_, "_a8")) return IsBlock(value);
     if (name == "weight_type" || name == "table_type") return IsFloat(value) || IsBlock(value);
-    return value == kernels::kF32 || value == kernels::kF16;  // of a cache
+    return value == kernels::kF32 || value == kernels::kF16 || value == kernels::kQ8_0;  // of a cache
   }
   void CheckDivision(int64_t over) const {
     bool known = over == kernels::kAll || over == kernels::kOne;

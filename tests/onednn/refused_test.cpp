@@ -21,9 +21,10 @@ KernelStep Embed() {
   return {"embed", false, {64, kF32, 0, 0, 0, 5, 1, 5, 1, 0}, {0, 0, 0}};
 }  // dim table_type table_layout is_position_embed offset tokens_space out_space over grain by_row
 KernelStep Attention() {
-  // q_heads kv_heads dim slots window all cap has_sinks scale k_type k_layout v_layout out_type q_space out_space over
-  // grain by_row
-  return {"attention", false, {4, 2, 32, 64, 0, 0, 0, 0, 0, kF32, 2, 3, kA8, 1, 1, 3, 2, 0}, {0, 0, 0, 0, 0}};
+  // q_heads kv_heads dim v_dim v_row slots window all cap has_sinks scale k_type k_layout v_layout out_type record q_space
+  // out_space over grain by_row
+  return {
+      "attention", false, {4, 2, 32, 32, 32, 64, 0, 0, 0, 0, 0, kF32, 2, 3, kA8, 128, 1, 1, 3, 2, 0}, {0, 0, 0, 0, 0}};
 }
 DnnlStep Product() {
   DnnlStep step;
@@ -97,11 +98,18 @@ TEST(Refused, Constants) {
     return MessageOf(Attention(), [&](KernelStep& s) { s.constants[constant] = value; });
   };
   EXPECT_EQ(attention(1, 3), "step 0: kernel attention: 4 q heads aren't a multiple of 3 kv heads");
-  EXPECT_EQ(attention(2, 16), "step 0: kernel attention: dim 16 isn't a multiple of 32");
-  EXPECT_EQ(attention(9, kQ4_1), "step 0: kernel attention: k_type 5 (q4_1) isn't one that the kernel knows");
-  EXPECT_EQ(attention(10, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
-  EXPECT_EQ(attention(11, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
-  EXPECT_EQ(attention(12, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
+  EXPECT_EQ(attention(3, 16), "step 0: kernel attention: v_dim 16 isn't a multiple of 32");
+  EXPECT_EQ(attention(11, kernels::kQ8_0), "");
+  EXPECT_EQ(MessageOf(Attention(),
+                      [](KernelStep& s) {
+                        s.constants[2] = 16;
+                        s.constants[11] = kernels::kQ8_0;
+                      }),
+            "step 0: kernel attention: dim 16 isn't a multiple of 32, in a cache of q8_0");
+  EXPECT_EQ(attention(11, kQ4_1), "step 0: kernel attention: k_type 5 (q4_1) isn't one that the kernel knows");
+  EXPECT_EQ(attention(12, 1), "step 0: kernel attention: k_layout 1 isn't one that the kernel knows");
+  EXPECT_EQ(attention(13, 2), "step 0: kernel attention: v_layout 2 isn't one that the kernel knows");
+  EXPECT_EQ(attention(14, 2), "step 0: kernel attention: out_type 2 (bf16) isn't one that the kernel knows");
   // dim then0 then1 then2 other_row out_type record x_space other_space out_space over grain
   const KernelStep quantize{"map", false, {64, 0, 0, 0, 0, kA8, 64, 1, 1, 1, 2, 2}, {0, 0, 0}};
   EXPECT_EQ(MessageOf(quantize, [](KernelStep&) {}), "");

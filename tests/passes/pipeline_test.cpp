@@ -239,7 +239,7 @@ TEST(Wrapper, RunsInOrderAndStops) {
   std::vector<std::string> seen;
   PipelineOptions options;
   options.stop_after = "fuse-gate-up";
-  options.disabled = {"canonicalize"};
+  options.disabled = {"canonicalize", "absorb-mla"};
   options.before = [&](const PassInfo& pass, const Module&) { seen.push_back("before " + std::string(pass.name)); };
   options.after = [&](const PassInfo& pass, const Module& after, bool changed, double seconds) {
     EXPECT_TRUE(changed);
@@ -293,7 +293,7 @@ TEST(Wrapper, StopsAtAPassThatIsLeftOut) {
   options.disabled = {"fuse-qkv"};
   options.stop_after = "fuse-qkv";
   RunPipeline(module, {}, options);
-  EXPECT_EQ(module.options.Ident("after"), "canonicalize");
+  EXPECT_EQ(module.options.Ident("after"), "absorb-mla");
 }
 
 TEST(Wrapper, EveryPassHasATextTest) {

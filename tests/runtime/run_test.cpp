@@ -50,21 +50,6 @@ TEST(Run, GeneratesTheSameIdsForAnyThreads) {
             want);
 }
 
-TEST(Run, NamesWhatGreedyIgnores) {
-  const HashModel model;
-  const auto with = [&](std::vector<std::string> more) {
-    std::vector<std::string> arguments = {model.path(), "--tokens", "1", "-n", "1", "--print-tokens", "--seed", "1"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return Cli(arguments);
-  };
-  const Outcome greedy = with({"--top-k", "4", "--xtc-probability", "0.5"});
-  EXPECT_EQ(greedy.status, 0);
-  EXPECT_NE(greedy.err.find("warning: no effect at temperature 0: --top-k, --xtc-probability\n"), std::string::npos)
-      << greedy.err;
-  EXPECT_EQ(with({}).err.find("warning"), std::string::npos);
-  EXPECT_EQ(with({"--top-k", "4", "--temp", "1"}).err.find("warning"), std::string::npos);
-}
-
 TEST(Run, StopsAtAStopId) {
   const std::vector<int32_t> ids = Greedy({1, 2, 3}, 8);
   const size_t at = static_cast<size_t>(std::find(ids.begin(), ids.end(), ids[4]) - ids.begin());

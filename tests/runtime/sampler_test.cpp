@@ -7,6 +7,8 @@
 
 #include "runtime/math.h"
 #include "tests/plan/support.h"
+#include "tests/runtime/cli.h"
+#include "tests/runtime/support.h"
 
 namespace llmc {
 namespace {
@@ -164,6 +166,21 @@ TEST(RuntimeMath, ExpAndLogAreAsPreciseAsTheySay) {
 TEST(RuntimeMath, LikelihoodOfAToken) {
   EXPECT_NEAR(NegativeLogLikelihood(std::vector<float>{3, 2, 1}, 0), 0.40760596444438, 1e-13);
   EXPECT_NEAR(NegativeLogLikelihood(std::vector<float>{1e4f, 0}, 1), 1e4, 1e-9);
+}
+
+TEST(Sampler, WhatGreedyIgnoresIsNamed) {
+  const HashModel model;
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {model.path(), "--tokens", "1", "-n", "1", "--print-tokens", "--seed", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return test::Cli(arguments);
+  };
+  const test::Outcome greedy = with({"--top-k", "4", "--xtc-probability", "0.5"});
+  EXPECT_EQ(greedy.status, 0);
+  EXPECT_NE(greedy.err.find("warning: no effect at temperature 0: --top-k, --xtc-probability\n"), std::string::npos)
+      << greedy.err;
+  EXPECT_EQ(with({}).err.find("warning"), std::string::npos);
+  EXPECT_EQ(with({"--top-k", "4", "--temp", "1"}).err.find("warning"), std::string::npos);
 }
 
 }  // namespace
