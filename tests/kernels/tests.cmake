@@ -23,9 +23,11 @@ if(LLMC_CLANG AND NOT LLMC_LOADER_ONLY)
     list(JOIN LLMC_ISA_NEEDS_${level} "," needs)
     target_compile_definitions(kernels_${level}_test PRIVATE "LLMC_LEVEL_NEEDS=\"${needs}\"")
     target_link_libraries(kernels_${level}_test PRIVATE llmc_ir llmc_plan llmc_flags GTest::gtest_main Threads::Threads)
-    add_test(NAME kernels_${level} COMMAND kernels_${level}_test)
-    if(level STREQUAL v3_vnni OR level STREQUAL v4)  # shapes and words of the other two, in another mix
+    if(level STREQUAL v3_vnni OR level STREQUAL v4)  # shapes and words of the other two, in another mix: tools/check
+      add_test(NAME kernels_${level} COMMAND kernels_${level}_test CONFIGURATIONS Every)
       set_tests_properties(kernels_${level} PROPERTIES LABELS slow)
+    else()
+      add_test(NAME kernels_${level} COMMAND kernels_${level}_test)
     endif()
     llmc_kernel_object(kernel_bench_${level} tests/bench/kernel_bench.cpp ${LLMC_ISA_${level}})
     add_executable(kernel_bench_${level} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/kernel_bench_${level}.o)
