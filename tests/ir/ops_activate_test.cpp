@@ -11,15 +11,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::I32;
-using test::OpCase;
-using test::Owned;
-using test::With;
+using namespace test;
 
 const Type kHalf = {DType::F16, {Dim("S"), Dim(4)}, Layout::Rows, -1};
 

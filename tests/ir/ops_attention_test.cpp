@@ -10,17 +10,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::I32;
-using test::Make;
-using test::OpCase;
-using test::Owned;
-using test::Replaced;
-using test::With;
+using namespace test;
 
 Type StateType(DType dtype, int64_t slots, int64_t heads, int64_t d, Layout layout = Layout::Rows) {
   return {dtype, {Dim(slots), Dim(heads), Dim(d)}, layout, 0};

@@ -9,16 +9,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::I32;
-using test::Make;
-using test::OpCase;
-using test::Owned;
-using test::With;
+using namespace test;
 
 TEST(HeadLinear, IsLinearWithTheHeadsOwnRows) {
   const int64_t k = 64, n = 32, heads = 3, rows = 2;

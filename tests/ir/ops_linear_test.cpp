@@ -11,15 +11,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::Make;
-using test::OpCase;
-using test::Owned;
-using test::With;
+using namespace test;
 
 // A weight in rows layout from random values; block codes are quantised from them.
 Owned RandomWeight(DType dtype, int64_t n, int64_t k, uint64_t seed) {

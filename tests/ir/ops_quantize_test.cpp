@@ -7,11 +7,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Owned;
+using namespace test;
 
 Owned Quantized(Owned& x) { return Eval(OpKind::Quantize, {&x}, {})[0]; }
 

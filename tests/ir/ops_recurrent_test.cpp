@@ -7,17 +7,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::I32;
-using test::Make;
-using test::OpCase;
-using test::Owned;
-using test::Random;
-using test::Replaced;
+using namespace test;
 
 Type StateType(std::vector<Dim> dims) { return {DType::F32, std::move(dims), Layout::Rows, 0}; }
 

@@ -10,16 +10,7 @@
 namespace llmc {
 namespace {
 
-using test::Eval;
-using test::ExpectFaults;
-using test::F32;
-using test::F32Type;
-using test::Floats;
-using test::I32;
-using test::Make;
-using test::OpCase;
-using test::Owned;
-using test::With;
+using namespace test;
 
 TEST(Embed, TakesRowsOfAnyTypeInBothLayouts) {
   const int64_t d = 256;

@@ -53,14 +53,7 @@ uint32_t PastPhase(const LlmcContext* c, uint32_t thread, uint32_t) {
 }
 
 Executable ModelOf(const PlanState& state, LlmcPhaseFn last_row, LlmcPhaseFn every_row) {
-  Manifest m;
-  m.model = "fake";
-  m.backend = "llvm";
-  m.numerics = "exact";
-  m.abi = LLMC_ABI_VERSION;
-  m.vocab = kVocab;
-  m.context = kContext;
-  m.chunk = 3;
+  Manifest m = CodeManifest(kVocab, kContext, 3);
   m.state_bytes = 4 * kContext;
   m.phases = {{PhaseKind::Prefill, 2, 3, {{1, "last"}}},
               {PhaseKind::Decode, 1, 1, {{1, "last"}}},

@@ -20,14 +20,7 @@ uint32_t AddUp(const LlmcContext* c, uint32_t thread, uint32_t threads) {
 }
 
 Executable Adder(StateKind kind) {
-  Manifest m;
-  m.model = "sum";
-  m.backend = "llvm";
-  m.numerics = "exact";
-  m.abi = LLMC_ABI_VERSION;
-  m.vocab = 16;
-  m.context = 64;
-  m.chunk = 32;
+  Manifest m = CodeManifest(16, 64, 32);
   m.state_bytes = 64;
   m.phases = {{PhaseKind::Prefill, 2, 32, {{1, "sum"}}}, {PhaseKind::Decode, 1, 1, {{1, "sum"}}}};
   PlanState state;

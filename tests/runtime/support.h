@@ -34,6 +34,19 @@ inline std::vector<float> HashLogits(std::span<const int32_t> tokens, float flat
   return logits;
 }
 
+// A manifest of machine code that a test makes itself: without phases and states.
+inline Manifest CodeManifest(uint32_t vocab, uint32_t context, uint32_t chunk) {
+  Manifest m;
+  m.model = "fake";
+  m.backend = "llvm";
+  m.numerics = "exact";
+  m.abi = LLMC_ABI_VERSION;
+  m.vocab = vocab;
+  m.context = context;
+  m.chunk = chunk;
+  return m;
+}
+
 inline bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }

@@ -29,14 +29,7 @@ uint32_t Remember(const LlmcContext* c, uint32_t thread, uint32_t) {
 }
 
 Executable Model(bool by_row) {
-  Manifest m;
-  m.model = "fake";
-  m.backend = "llvm";
-  m.numerics = "exact";
-  m.abi = LLMC_ABI_VERSION;
-  m.vocab = kVocab;
-  m.context = kContext;
-  m.chunk = 4;
+  Manifest m = CodeManifest(kVocab, kContext, 4);
   m.state_bytes = 4 * kContext;
   m.phases = {{PhaseKind::Prefill, 2, 4, {{1, "last"}}},
               {PhaseKind::Decode, 1, 1, {{1, "last"}}},
