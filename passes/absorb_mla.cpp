@@ -9,8 +9,6 @@
 // Leaves:   a cache of one head, as wide as a latent and the rotated part; two `head_linear`.
 // Why here: before fuse-qkv, which would make one product of keys and values.
 // Skips:    weights of blocks (they can't be transposed) or with a bias, and values read elsewhere, with a remark.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "ir/op.h"
@@ -155,26 +153,12 @@ void Absorb(Module& module, Func& func, size_t at, const Match& m) {
   func.ops.insert(func.ops.begin() + static_cast<std::ptrdiff_t>(at), ops.begin(), ops.end());
 }
 
-// What only the old form reads: its appends, and all that fed nothing else.
-void DropUnread(Func& func) {
-  std::vector<int> uses = CountUses(func);
-  for (size_t i = func.ops.size(); i-- > 0;) {
-    const Op& op = func.ops[i];
-    const bool read = std::any_of(op.results.begin(), op.results.end(),
-                                  [&](ValueId result) { return uses[static_cast<size_t>(result)] > 0; });
-    if (read) continue;
-    for (const Operand& operand : op.operands)
-      if (!operand.is_global) --uses[static_cast<size_t>(operand.index)];
-    func.ops.erase(func.ops.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  CompactValues(func);
-}
-
 }  // namespace
 
 bool AbsorbMla(Module& module, const PassContext& context) {
   bool changed = false;
   for (Func& func : module.funcs) {
+    bool absorbed = false;
     for (size_t i = 0; i < func.ops.size(); ++i) {
       const std::optional<Match> match = MatchOf(module, func, func.ops[i]);
       if (!match) continue;
@@ -185,10 +169,10 @@ bool AbsorbMla(Module& module, const PassContext& context) {
       }
       Absorb(module, func, i, *match);
       context.Remark("absorb-mla", fmt::format("%{} works on latents", where));
-      DropUnread(func);
-      changed = true;
-      i = 0;
+      absorbed = true;
     }
+    if (absorbed) DropUnread(func);  // appends of the plain form, and all that fed nothing else
+    changed = changed || absorbed;
   }
   if (changed) CompactGlobals(module);
   return changed;

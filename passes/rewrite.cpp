@@ -1,6 +1,8 @@
 // Helpers that several passes share.
 #include "passes/rewrite.h"
 
+#include <algorithm>
+
 #include "ir/layout.h"
 #include "ir/op.h"
 #include "ir/round_up.h"
@@ -63,6 +65,20 @@ int ConcatConst(Module& module, Name name, const std::vector<int>& parts) {
 void ReinferResults(const Module& module, Func& func, const Op& op) {
   const std::vector<Type> types = Infer(module, func, op);
   for (size_t i = 0; i < types.size(); ++i) ValueAt(func, op.results[i]).type = types[i];
+}
+
+void DropUnread(Func& func) {
+  std::vector<int> uses = CountUses(func);
+  for (size_t i = func.ops.size(); i-- > 0;) {
+    const Op& op = func.ops[i];
+    const bool read = std::any_of(op.results.begin(), op.results.end(),
+                                  [&](ValueId result) { return uses[static_cast<size_t>(result)] > 0; });
+    if (read) continue;
+    for (const Operand& operand : op.operands)
+      if (!operand.is_global) --uses[static_cast<size_t>(operand.index)];
+    func.ops.erase(func.ops.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  CompactValues(func);
 }
 
 int64_t MaxRows(const Module& module, const Func& func, const Op& op) {

@@ -21,6 +21,9 @@ int ConcatConst(Module& module, Name name, const std::vector<int>& parts);
 // Result types again from operands and attributes, after an operand's type has changed.
 void ReinferResults(const Module& module, Func& func, const Op& op);
 
+// Drops ops whose results nobody reads, also those that change a state: for a form that another has replaced.
+void DropUnread(Func& func);
+
 // The largest number of rows that `op` works on: the range of its first result's first dim (for an append, of what is
 // appended).
 int64_t MaxRows(const Module& module, const Func& func, const Op& op);

@@ -74,17 +74,7 @@ void ReturnHidden(Func& func) {
   } while (DefOf(op->kind).weight < 0);
   func.returns[0] = value;
   func.output = EntryOutput::Hidden;
-  std::vector<int> uses = CountUses(func);
-  for (size_t i = func.ops.size(); i-- > 0;) {
-    const Op& last = func.ops[i];
-    const bool read = std::any_of(last.results.begin(), last.results.end(),
-                                  [&](ValueId result) { return uses[static_cast<size_t>(result)] > 0; });
-    if (read) continue;
-    for (const Operand& operand : last.operands)
-      if (!operand.is_global) --uses[static_cast<size_t>(operand.index)];
-    func.ops.erase(func.ops.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  CompactValues(func);
+  DropUnread(func);
 }
 
 }  // namespace
