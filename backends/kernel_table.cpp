@@ -222,7 +222,6 @@ constexpr Shape kShapes[] = {
     {"n2", [](const KernelChoice&, const KernelOps& ops) { return Columns(ops, 2); }},
     {"taps", [](const KernelChoice&, const KernelOps& ops) { return TypeOfOperand(ops, "weight").dims[0].value; }},
     {"v_heads", [](const KernelChoice&, const KernelOps& ops) { return ops.Result(ops.first(), 0).dims[1].value; }},
-    {"v_dim", [](const KernelChoice&, const KernelOps& ops) { return ops.Result(ops.first(), 0).dims[2].value; }},
     {"used", [](const KernelChoice&, const KernelOps& ops) { return ops.Result(ops.first(), 0).dims[1].value; }},
     {"each",
      [](const KernelChoice&, const KernelOps& ops) { return int64_t{TypeOfOperand(ops, "x").dims.size() == 3}; }},
