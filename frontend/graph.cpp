@@ -218,7 +218,7 @@ Operand Graph::Turned(int layer, const std::string& base, int64_t times) {
   Type type = module_.globals[static_cast<size_t>(from)].type;
   type.dims = {Dim(type.dims[1].value * times), Dim(type.dims[0].value / times)};
   Attrs attrs;
-  attrs.Set("times", times);
+  if (times > 1) attrs.Set("times", times);
   return Operand::OfGlobal(
       AddConst(Name(layer, base + "_t"), std::move(type), {RecipeKind::Transpose, {from}, std::move(attrs)}));
 }
@@ -239,14 +239,6 @@ Operand Graph::MadeIn(int layer, const std::string& base) const {
     if (values[i].name == Name(layer, base)) return Operand::Local(static_cast<ValueId>(i));
   }
   throw InternalError(__FILE__, __LINE__, fmt::format("layer {} has no value {}", layer, base));
-}
-
-Operand Graph::LayerScalar(int layer, int64_t width) {
-  Type row;
-  row.dims = {Dim(width)};
-  const RowCut cut{.whole = {}, .begin = 0, .count = 1, .every = 0, .times = width};
-  return Operand::OfGlobal(AddConst(Name(layer, "layer_scalar_row"), std::move(row),
-                                    {RecipeKind::Rows, {Weight(layer, "layer_scalar").index}, AttrsOf(cut)}));
 }
 
 Operand Graph::LayerRows(int layer, const std::string& base, const RowCut& cut) {
@@ -353,13 +345,10 @@ Operand Graph::Repeated(int layer, const std::string& weight, int64_t times) {
 // Kernels take the weights of one place in the window side by side.
 Operand Graph::Conv1d(int layer, Operand x, const std::string& taps, const std::string& bias, const std::string& state,
                       const std::string& result) {
-  const int stored = Weight(layer, taps).index;
-  Type type = module_.globals[static_cast<size_t>(stored)].type;
-  std::swap(type.dims[0], type.dims[1]);
-  const Dim kept(type.dims[0].value - 1), channels = type.dims[1];
-  const int weight = AddConst(Name(layer, taps + "_t"), std::move(type), {RecipeKind::Transpose, {stored}, {}});
-  std::vector<Operand> operands = {PastState(layer, state, StateKind::History, {kept, channels}), x,
-                                   Operand::OfGlobal(weight), pos()};
+  const Operand weight = Turned(layer, taps, 1);
+  const std::vector<Dim> dims = module_.globals[static_cast<size_t>(weight.index)].type.dims;
+  std::vector<Operand> operands = {PastState(layer, state, StateKind::History, {Dim(dims[0].value - 1), dims[1]}), x,
+                                   weight, pos()};
   if (HasWeight(layer, bias)) operands.push_back(Weight(layer, bias));
   return One(OpKind::Conv1d, std::move(operands), {}, Name(layer, result));
 }

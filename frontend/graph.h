@@ -41,8 +41,6 @@ class Graph {
   Operand MadeIn(int layer, const std::string& base) const;
   // The layer whose cache this one reads.
   int CacheLayer(int layer) const { return static_cast<int>(CacheLayerOf(d_, layer)); }
-  // The layer's number, as often as `width` says.
-  Operand LayerScalar(int layer, int64_t width);
   // Rows of a weight that all layers share, of which this layer has `count`, and again `every` rows further.
   Operand LayerRows(int layer, const std::string& base, const RowCut& cut);
 

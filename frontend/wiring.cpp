@@ -108,7 +108,7 @@ Operand BuildLayer(Graph& g, int layer, Operand x, const Block& block) {
   if (own) x = WithOwn(g, layer, x, block, scalar ? Name(layer, "with_own") : left);
   if (!scalar) return x;
   // The number as a row: `mul` takes one for each column.
-  const Operand row = g.LayerScalar(layer, g.model().d_model);
+  const Operand row = g.Repeated(layer, "layer_scalar", g.model().d_model);
   return g.One(OpKind::Mul, {x, row}, {}, left);
 }
 

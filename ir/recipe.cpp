@@ -104,9 +104,7 @@ class Checker {
     Require(begin >= 0 && count >= 1 && count <= rows && begin <= rows - count, "R2",
             "rows " + std::to_string(begin) + " to " + std::to_string(begin) + " + " + std::to_string(count) + " of " +
                 std::to_string(rows));
-    const bool one_vector = every == 0 && input(0).dims.size() == 1;  // the same elements again
-    Require(times >= 1 && (times == 1 || one_vector || (every >= count && times - 1 <= (rows - begin - count) / every)),
-            "R2",
+    Require(times >= 1 && (times == 1 || (every >= count && times - 1 <= (rows - begin - count) / every)), "R2",
             std::to_string(times) + " times " + std::to_string(count) + " rows, every " + std::to_string(every) +
                 ", of " + std::to_string(rows));
     Type expected = input(0);

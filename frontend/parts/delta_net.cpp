@@ -5,16 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "frontend/graph.h"
+#include "frontend/parts/decay.h"
 #include "frontend/weight_list.h"
 
 namespace llmc {
 namespace {
-
-// The decay is exp(-exp(w) softplus(..)) by the weight decay_log, or exp(w softplus(..)) by decay_rate.
-enum class Decay : uint8_t { Log, Rate };
-constexpr std::array<std::string_view, 2> kDecays = {"log", "rate"};
-std::span<const std::string_view> TextsOf(Decay) { return kDecays; }
 
 // Which head of keys a head of values goes with: j div (heads / key heads), or j mod key heads.
 enum class HeadOrder : uint8_t { Grouped, Tiled };
@@ -74,10 +69,7 @@ class DeltaNet : public Mixer {
     Operand z = g.Linear(layer, x, "w_z", "", "z");
     Operand beta = g.Act(g.Linear(layer, x, "w_beta", "", "beta_in"), "sigmoid", Name(layer, "beta"));
     Operand decay = g.Act(g.Linear(layer, x, "w_decay", "b_decay", "decay_in"), "softplus", Name(layer, "decay_time"));
-    const Operand rate =
-        decay_ == Decay::Rate ? g.Weight(layer, "decay_rate") : g.NegExp(layer, "decay_log", "decay_rate");
-    decay = g.One(OpKind::Mul, {decay, rate}, {}, Name(layer, "decay_exponent"));
-    decay = g.Act(decay, "exp", Name(layer, "decay"));
+    decay = DecayOf(g, layer, decay, decay_);
     Attrs attrs;
     if (head_order_ == HeadOrder::Tiled) attrs.Set("tiled", true);
     const Operand state =

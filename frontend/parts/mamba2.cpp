@@ -3,7 +3,7 @@
 // behind silu. What the heads give, plus a share of their input, is gated by silu of one more product, and normed.
 #include <fmt/format.h>
 
-#include "frontend/graph.h"
+#include "frontend/parts/decay.h"
 #include "frontend/weight_list.h"
 
 namespace llmc {
@@ -12,11 +12,6 @@ namespace {
 enum class GatedNorm : uint8_t { None, GateFirst, NormFirst };
 constexpr std::array<std::string_view, 3> kGatedNorms = {"none", "gate_first", "norm_first"};
 std::span<const std::string_view> TextsOf(GatedNorm) { return kGatedNorms; }
-
-// The decay is exp(-exp(w) time) by the weight decay_log, or exp(w time) by decay_rate.
-enum class Decay : uint8_t { Log, Rate };
-constexpr std::array<std::string_view, 2> kDecays = {"log", "rate"};
-std::span<const std::string_view> TextsOf(Decay) { return kDecays; }
 
 class Mamba2 : public Mixer {
  public:
@@ -76,10 +71,7 @@ class Mamba2 : public Mixer {
     Operand time = g.Linear(layer, x, "w_time", "b_time", "time_in");
     time = g.One(OpKind::Add, {time, g.Weight(layer, "time_bias")}, {}, Name(layer, "time_shifted"));
     time = g.Act(time, "softplus", Name(layer, "time"));
-    const Operand rate =
-        decay_ == Decay::Rate ? g.Weight(layer, "decay_rate") : g.NegExp(layer, "decay_log", "decay_rate");
-    Operand decay = g.One(OpKind::Mul, {time, rate}, {}, Name(layer, "decay_exponent"));
-    decay = g.Act(decay, "exp", Name(layer, "decay"));
+    const Operand decay = DecayOf(g, layer, time, decay_);
     const Operand state =
         g.PastState(layer, "memory", StateKind::Recurrent, {Dim(n_heads_), Dim(d_state_), Dim(d_head_)});
     Attrs attrs;

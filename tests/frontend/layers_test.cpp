@@ -156,7 +156,7 @@ TEST(SharedCaches, AreThoseOfTheLastLayerThatFits) {
   for (const char* none : {"$b2.k ", "$b3.k ", "$b2.v ", "$b2.wk ", "$b3.wv ", "$b1.wv "})
     EXPECT_EQ(text.find(none), std::string::npos) << none;
   EXPECT_NE(text.find("turning = 1"), std::string::npos);
-  EXPECT_NE(text.find("rows $b0.layer_scalar {begin = 0, count = 1, times = 16}"), std::string::npos) << text;
+  EXPECT_NE(text.find("repeat $b0.layer_scalar {times = 16}"), std::string::npos) << text;
   test::ErrorOf(DiagKind::BadValue, [] { Built(Shared(R"("c", "a", "b", "d")")); });
   test::ErrorOf(DiagKind::BadValue, [] { Built(Shared(R"("a", "a", "d", "c")")); });
 }
