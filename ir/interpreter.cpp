@@ -230,9 +230,8 @@ std::vector<float> Interpreter::Impl::Run(
   bind(EntryInput::Tokens, call.tokens.data());
   // One position is the first row's, and the others follow it.
   std::vector<int32_t> positions(call.positions.begin(), call.positions.end());
-  while (positions.size() == 1 && std::ssize(positions) < rows) {
+  if (positions.size() == 1)
     for (int64_t row = 1; row < rows; ++row) positions.push_back(positions[0] + static_cast<int32_t>(row));
-  }
   bind(EntryInput::Pos, positions.data());
   bind(EntryInput::Total, &total);
   bind(EntryInput::Lengths, call.lengths.data());

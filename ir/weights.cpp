@@ -194,7 +194,8 @@ class Reader {
     constexpr double kMost = 127;
     for (const float w : ReadFloats(global, begin, end, depth)) {
       const double power = static_cast<double>(w) * math::kLog2E;
-      *out++ = std::isnan(power) ? w : static_cast<float>(-math::Exp2(std::clamp(power, -kMost, kMost)));
+      const bool finite = std::isfinite(w) || w < 0;
+      *out++ = finite ? static_cast<float>(-math::Exp2(std::clamp(power, -kMost, kMost))) : -w;
     }
   }
 

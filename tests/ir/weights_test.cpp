@@ -186,6 +186,26 @@ TEST(Recipes, NegExpAndRepeat) {
   refused(RecipeKind::Repeat, Rows(DType::BF16, {Dim(6)}), test::With({{"times", int64_t{0}}}));
 }
 
+// What isn't finite reaches the result; where e^w is 0 it is.
+TEST(Recipes, NegExpOfWhatIsNotFinite) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  struct Source : WeightSource {
+    void Read(const Global&, int64_t, int64_t, std::byte* out) const override {
+      const float values[] = {std::numeric_limits<float>::quiet_NaN(), kInf, -kInf, 1e30F};
+      std::memcpy(out, values, sizeof values);
+    }
+  };
+  Module module;
+  const int w = AddGlobal(module, GlobalKind::Weight, "w", Rows(DType::F32, {Dim(4)}));
+  const int rate = AddConst(module, "rate", Rows(DType::F32, {Dim(4)}), RecipeKind::NegExp, {w});
+  const std::vector<float> rates = AsFloats(ReadWhole(module, Source(), rate));
+  EXPECT_TRUE(std::isnan(rates[0]));
+  EXPECT_EQ(rates[1], -kInf);
+  EXPECT_LE(rates[2], 0.0F);
+  EXPECT_GT(rates[2], -1e-37F);
+  EXPECT_EQ(rates[3], -0x1p127F);
+}
+
 TEST(Recipes, CastAndQuantizeConvertByRows) {
   const auto source = RandomWeights(6);
   Module module;
