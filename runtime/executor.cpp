@@ -371,7 +371,8 @@ void Session::Run(const PlanPhase& phase, const LlmcContext& context, const std:
   }
 }
 
-uint32_t Session::MostTogether() const {
+uint32_t Session::MostTogether() {
+  if (most_together_ != 0) return most_together_;
   const PlanPhase* score = FindPhase(PhaseKind::Score);
   if (score == nullptr) throw PlanError("the plan has no phase that gives the logits of several rows");
   if (executable_.interpret) throw PlanError("the interpreter runs one sequence at a time");
@@ -382,7 +383,7 @@ uint32_t Session::MostTogether() const {
                                     ? "it is of an older llmc, compile the model again"
                                     : "the model's states of the past can't be moved together"));
   CheckRowsAreAlike(*manifest_);
-  return score->max_rows;
+  return most_together_ = score->max_rows;
 }
 
 std::span<const float> Session::DecodeTogether(std::span<Session* const> sessions, std::span<const int32_t> tokens) {

@@ -94,7 +94,7 @@ class Session {
   // the bits that Decode gives the session alone. When it is stopped or fails, all are as they were.
   static std::span<const float> DecodeTogether(std::span<Session* const> sessions, std::span<const int32_t> tokens);
   // Throws PlanError for a plan that can't decode several sequences in a call, and why.
-  uint32_t MostTogether() const;
+  uint32_t MostTogether();
   const std::shared_ptr<Workspace>& workspace() const { return workspace_; }
 
   // The hidden rows of `tokens`, f32[width], in order. A decoder appends the tokens in calls of up to chunk rows; of an
@@ -174,6 +174,7 @@ class Session {
   Executable executable_;
   std::shared_ptr<const Manifest> manifest_;
   uint32_t context_, chunk_, pos_ = 0;
+  uint32_t most_together_ = 0;     // 0: nobody has asked
   uint32_t written_ = 0;           // the furthest that calls have come since the sequence began, which rings know of
   std::vector<int32_t> verified_;  // tokens of the last Verify
   bool adapt_;

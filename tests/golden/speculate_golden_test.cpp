@@ -27,51 +27,6 @@ Executable Compiled(const std::string& folder, const std::string& weights, const
   return CompileModel(options, "llvm", target);
 }
 
-void ExpectSameTogether(const Executable& model, Session& session, std::span<const int32_t> prompt, uint32_t count);
-
-// No state is a sum of the past.
-bool Addressed(const Manifest& manifest) {
-  return std::all_of(manifest.states.begin(), manifest.states.end(),
-                     [](const PlanState& state) { return state.slots > 0; });
-}
-
-void ExpectSameTexts(const std::string& folder, const std::string& target, uint32_t threads) {
-  const Golden golden = ReadGoldenAt(folder);
-  const std::vector<int32_t> prompt(
-      golden.prompt.begin(),
-      golden.prompt.begin() + static_cast<std::ptrdiff_t>(std::min(golden.prompt.size(), kMostPrompt)));
-  const Executable model = Compiled(folder, "", target), random = Compiled(folder, "random:5", target);
-  SessionOptions options;
-  options.threads = threads;
-  Session session(model, options);
-  const uint32_t count = std::min(kMostNew, session.context() - static_cast<uint32_t>(prompt.size()));
-
-  Speculator plain(session, nullptr);
-  const auto draft = [&](const Executable& executable) { return MakeDraftModel(executable, model, session, "draft"); };
-  Speculator speculators[] = {Speculator(session, MakeNgramProposer(), 11), Speculator(session, MakeNgramProposer()),
-                              Speculator(session, draft(model), 3),         Speculator(session, draft(model), 7),
-                              Speculator(session, draft(random), 1),        Speculator(session, draft(random))};
-  for (uint32_t seed = 0; seed <= kSeeds; ++seed) {
-    const SamplerOptions sampling = test::SamplingOf(seed);
-    const test::SpeculatedText want = test::MakeText(session, plain, prompt, count, sampling);
-    for (Speculator& speculator : speculators) {
-      ASSERT_EQ(test::MakeText(session, speculator, prompt, count, sampling), want)
-          << "seed " << seed << ", proposer " << &speculator - speculators;
-    }
-  }
-  for (const Speculator& speculator : {std::cref(speculators[2]), std::cref(speculators[3])}) {
-    EXPECT_GT(speculator.counts().calls, 0u);
-    EXPECT_EQ(speculator.counts().accepted, speculator.counts().proposed) << "the model itself";
-  }
-  EXPECT_LT(speculators[4].counts().accepted, speculators[4].counts().proposed) << "random weights";
-  EXPECT_GT(speculators[0].counts().calls, 0u);
-  if (Addressed(*model.manifest)) {
-    ExpectSameTogether(model, session, prompt, count);
-  } else {
-    EXPECT_THROW(session.MostTogether(), PlanError);
-  }
-}
-
 // Eight sequences of different prompts, lengths and seeds, each beginning a step after the one before it; the order of
 // rows changes from call to call.
 void ExpectSameTogether(const Executable& model, Session& session, std::span<const int32_t> prompt, uint32_t count) {
@@ -122,6 +77,49 @@ void ExpectSameTogether(const Executable& model, Session& session, std::span<con
   for (Sequence& s : all) {
     EXPECT_EQ(s.ids, s.want.ids) << "sequence " << &s - all.data();
     EXPECT_EQ(s.hash.Digest(), s.want.logits) << "sequence " << &s - all.data();
+  }
+}
+
+// No state is a sum of the past.
+bool Addressed(const Manifest& manifest) {
+  return std::all_of(manifest.states.begin(), manifest.states.end(),
+                     [](const PlanState& state) { return state.slots > 0; });
+}
+
+void ExpectSameTexts(const std::string& folder, const std::string& target, uint32_t threads) {
+  const Golden golden = ReadGoldenAt(folder);
+  const std::vector<int32_t> prompt(
+      golden.prompt.begin(),
+      golden.prompt.begin() + static_cast<std::ptrdiff_t>(std::min(golden.prompt.size(), kMostPrompt)));
+  const Executable model = Compiled(folder, "", target), random = Compiled(folder, "random:5", target);
+  SessionOptions options;
+  options.threads = threads;
+  Session session(model, options);
+  const uint32_t count = std::min(kMostNew, session.context() - static_cast<uint32_t>(prompt.size()));
+
+  Speculator plain(session, nullptr);
+  const auto draft = [&](const Executable& executable) { return MakeDraftModel(executable, model, session, "draft"); };
+  Speculator speculators[] = {Speculator(session, MakeNgramProposer(), 11), Speculator(session, MakeNgramProposer()),
+                              Speculator(session, draft(model), 3),         Speculator(session, draft(model), 7),
+                              Speculator(session, draft(random), 1),        Speculator(session, draft(random))};
+  for (uint32_t seed = 0; seed <= kSeeds; ++seed) {
+    const SamplerOptions sampling = test::SamplingOf(seed);
+    const test::SpeculatedText want = test::MakeText(session, plain, prompt, count, sampling);
+    for (Speculator& speculator : speculators) {
+      ASSERT_EQ(test::MakeText(session, speculator, prompt, count, sampling), want)
+          << "seed " << seed << ", proposer " << &speculator - speculators;
+    }
+  }
+  for (const Speculator& speculator : {std::cref(speculators[2]), std::cref(speculators[3])}) {
+    EXPECT_GT(speculator.counts().calls, 0u);
+    EXPECT_EQ(speculator.counts().accepted, speculator.counts().proposed) << "the model itself";
+  }
+  EXPECT_LT(speculators[4].counts().accepted, speculators[4].counts().proposed) << "random weights";
+  EXPECT_GT(speculators[0].counts().calls, 0u);
+  if (Addressed(*model.manifest)) {
+    ExpectSameTogether(model, session, prompt, count);
+  } else {
+    EXPECT_THROW(session.MostTogether(), PlanError);
   }
 }
 
