@@ -168,7 +168,7 @@ class Mapper {
       std::string name = WithArch(key, arch_);
       mapped_.insert(name);
       auto v = config_.Find(name);
-      if (!v || v->null) continue;
+      if (!v || v->null || (!v->container && v->value.shown == "\"auto\"")) continue;  // auto: as it comes out
       std::optional<FieldValue> wanted;  // of the first block that has the field
       for (size_t b = 0; b < d_.blocks.size() && !wanted; ++b)
         wanted = GetField(d_, d_.blocks[b].second, field.AsString());

@@ -27,7 +27,7 @@ void CheckRowsAreAlike(const Manifest& manifest) {
     for (const PlanStep& step : phase.steps) {
       if (step.kind == static_cast<uint32_t>(PlanStepKind::Dnnl) &&
           DecodeDnnlStep(step.payload, "step").compute != DnnlCompute::Blocks)
-        throw PlanError(Joined({"its bits depend on how many rows a call has (", manifest.numerics, ")"}));
+        throw PlanError(Joined({"the plan's bits depend on how many rows a call has (", manifest.numerics, ")"}));
     }
   }
 }

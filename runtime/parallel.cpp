@@ -118,8 +118,14 @@ void RunParallel(RunState& run) {
   const RunOptions& o = run.options;
   const Tokenizer tokenizer = NeedTokenizer(run);
   const std::vector<Prompt> prompts = ReadPrompts(run, tokenizer);
-  const size_t count = std::min<size_t>(o.parallel.value_or(kDefaultParallel), prompts.size());
-  const uint32_t most = count > 1 ? run.session.MostTogether() : 1;
+  size_t count = std::min<size_t>(o.parallel.value_or(kDefaultParallel), prompts.size());
+  uint32_t most = 1;
+  try {
+    if (count > 1) most = run.session.MostTogether();
+  } catch (const PlanError& error) {
+    if (o.parallel) throw PlanError(Joined({error.what(), " (--parallel 1 answers one after another)"}));
+    count = 1;
+  }
 
   SessionOptions options;
   options.context = o.context;

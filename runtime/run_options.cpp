@@ -297,6 +297,7 @@ void CheckTogether(const RunOptions& o) {
     throw RunUsageError(
         "--prompts excludes -p, -f, --tokens, --messages, --chat, --speculate, --best-of and what doesn't answer");
   if (o.parallel && !o.prompts && !o.bench) throw RunUsageError("--parallel needs --prompts or --bench");
+  if (o.prompts && o.logprobs > 0 && !o.json) throw RunUsageError("--logprobs with --prompts needs --json");
   const bool prompt = o.prompts || o.prompt || o.file || o.tokens || o.messages || o.chat;
   if ((o.perplexity || o.self_test) && prompt) throw RunUsageError("--perplexity and --selftest take no prompt");
   if (o.json && (o.logits || o.hidden || o.embed || o.self_test || o.top_logits > 0))

@@ -81,7 +81,8 @@ class Text(CliTest):
         self.assertEqual({a["stop"] for a in answers}, {"eos", "length"})
         run = [LLMC, "run", TINY, "--prompts", lines, "--temp", "0", "-n", "9"]
         self.assertEqual(self.ok(*run).stdout, self.text("--prompts", lines, "--temp", "0", "-n", "9"))
-        self.fails(1, *run, "--backend", "reference", says="one sequence at a time")
+        self.fails(1, *run, "--backend", "reference", "--parallel", "2", says=("one sequence at a time", "--parallel 1"))
+        self.assertEqual(self.ok(*run, "--backend", "reference").stdout, self.ok(*run).stdout)
         self.fails(1, LLMC_RUN, self.plan, "--prompts", lines, "--json", says="prompts.txt:1")
         bench = json.loads(self.text("--bench", "--parallel", "3", "-p", "4", "-n", "3", "-r", "1", "--json"))
         self.assertEqual(bench["sequences"], 3)

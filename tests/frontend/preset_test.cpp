@@ -356,6 +356,11 @@ TEST(Preset, StatesThatRecur) {
   };
   ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "{", "{\"time_step_limit\": [0.1, 0.9],"));
   ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "\"mamba\"", "\"other\""));
+  const auto head = [&](const char* d) {
+    return changed("granitehybrid-dense", "\"mamba_d_head\": 8", std::string("\"mamba_d_head\": ") + d);
+  };
+  for (const char* d : {"-1", "0", "\"x\"", "7", "1e308"}) ErrorFor(DiagKind::Unsupported, head(d));
+  test::Describe(head("\"auto\""));
   ErrorFor(DiagKind::Unsupported, changed("qwen3next-sparse", "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]"));
   ErrorFor(DiagKind::Unsupported,
            changed("qwen3next-sparse", "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
@@ -440,6 +445,8 @@ TEST(Preset, Gemma4LayersByTheirTypes) {
   EXPECT_EQ(IntOf(d, 15, "ffn.d_ff"), 12288);
   EXPECT_EQ(d.ends.logit_cap, 30);
   ErrorFor(DiagKind::Unsupported, TinyConfig("gemma4_text", R"("enable_moe_block": true, )"));
+  ErrorFor(DiagKind::BadValue,
+           TinyConfig("gemma4_text", R"("rope_parameters": {"full_attention": {"partial_rotary_factor": 0.0}}, )"));
   ErrorFor(DiagKind::BadValue, TinyConfig("gemma4_text", R"("per_layer_config": {"0": {"head_dim": 8}}, )"));
   ErrorFor(DiagKind::BadValue,
            TinyConfig("gemma4_text", R"("num_kv_shared_layers": 1, )"));  // no full layer has a cache

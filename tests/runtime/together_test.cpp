@@ -134,6 +134,7 @@ TEST(Prompts, ExcludeWhatIsAboutOne) {
   }
   EXPECT_EQ(test::Cli({"x.plan", "--prompts", "a", "--parallel", "0"}).status, 2);
   EXPECT_EQ(test::Cli({"x.plan", "-p", "a", "--parallel", "2"}).status, 2);
+  EXPECT_EQ(test::Cli({"x.plan", "--prompts", "a", "--logprobs", "2"}).status, 2);  // without --json
 }
 
 }  // namespace
