@@ -263,6 +263,12 @@ std::vector<OpCase> OpCases() {
   return cases;
 }
 
+std::vector<OpCase> SampleOf(const std::vector<OpCase>& cases) {
+  std::vector<OpCase> sample;
+  for (size_t i = 0; i < cases.size(); i += 4) sample.push_back(cases[i]);
+  return sample;
+}
+
 Module ImportOp(const OpCase& c) {
   Module module = Parse("module @op {after = import, numerics = 2, context = 96, kv_type = " + c.kv_type +
                             ", activations = " + c.activations + ", chunk = 40}\ndim S = 1..96\n" +

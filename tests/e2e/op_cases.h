@@ -25,6 +25,8 @@ struct OpCase {
 };
 
 std::vector<OpCase> OpCases();
+// Each fourth, for what compiles every case once more; all of them in tools/check.
+std::vector<OpCase> SampleOf(const std::vector<OpCase>& cases);
 // The module as import leaves it: %x = embed $embed, %tokens; the case's body; logits = linear %y, $head.
 Module ImportOp(const OpCase& c);
 // The interpreter on the phases that quantize-activations leaves, one row after another.

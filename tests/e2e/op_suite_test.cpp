@@ -27,9 +27,10 @@ constexpr std::array<std::string_view, 0> kSkippedOnOnednn = {};
 using Param = std::tuple<std::string, OpCase>;
 class OpSuite : public testing::TestWithParam<Param> {};
 class OpSuiteUnfused : public testing::TestWithParam<Param> {};
+class OpSuiteLeast : public testing::TestWithParam<OpCase> {};
 
-// Code of our own for the best target here, and for the least. Without fusions: other kernels, and post-ops.
-void ExpectTheInterpreters(const Param& param, bool fused) {
+// Without fusions: other kernels, and post-ops.
+void ExpectTheInterpreters(const Param& param, bool fused, const std::string& target = "native") {
   const auto& [backend, c] = param;
   if (backend == "onednn" &&
       std::find(kSkippedOnOnednn.begin(), kSkippedOnOnednn.end(), c.name) != kSkippedOnOnednn.end())
@@ -46,36 +47,34 @@ void ExpectTheInterpreters(const Param& param, bool fused) {
   for (const PassInfo& pass : AllPasses())
     if (pass.optional && !fused) options.disabled.emplace(pass.name);
   RunPipeline(module, ContextFor(backend), options);
-  std::vector<std::string> targets = {"native"};
-  if (backend == "llvm" && fused) targets.push_back(TargetsHere().front());
-  for (const std::string& target : targets) {
-    SCOPED_TRACE(target);
-    PlanRequest request;
-    request.module = &module;
-    request.weights = weights.get();
-    request.backend = backend;
-    request.targets = target;
-    const Executable executable = FromMemory(std::make_shared<MemoryPlan>(request));
-    ExpectNoReference(executable);
-    std::vector<float> first;
-    for (const uint32_t threads : {1U, 2U, 3U}) {
-      const std::vector<float> rows = RunAll(executable, tokens, threads);
-      ASSERT_EQ(rows.size(), expected.size());
-      if (backend == "llvm" || c.activations == "q8") {
-        EXPECT_EQ(std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)), 0) << threads << " threads";
-        continue;
-      }
-      if (first.empty()) first = rows;
-      EXPECT_EQ(std::memcmp(rows.data(), first.data(), rows.size() * sizeof(float)), 0) << threads << " threads";
-      for (size_t row = 0; row < rows.size() / width; ++row)
-        EXPECT_LE(Nmse(&rows[row * width], &expected[row * width], width), kNmse)
-            << "row " << row << ", " << threads << " threads";
+  PlanRequest request;
+  request.module = &module;
+  request.weights = weights.get();
+  request.backend = backend;
+  request.targets = target;
+  const Executable executable = FromMemory(std::make_shared<MemoryPlan>(request));
+  ExpectNoReference(executable);
+  std::vector<float> first;
+  for (const uint32_t threads : {1U, 2U, 3U}) {
+    const std::vector<float> rows = RunAll(executable, tokens, threads);
+    ASSERT_EQ(rows.size(), expected.size());
+    if (backend == "llvm" || c.activations == "q8") {
+      EXPECT_EQ(std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)), 0) << threads << " threads";
+      continue;
     }
+    if (first.empty()) first = rows;
+    EXPECT_EQ(std::memcmp(rows.data(), first.data(), rows.size() * sizeof(float)), 0) << threads << " threads";
+    for (size_t row = 0; row < rows.size() / width; ++row)
+      EXPECT_LE(Nmse(&rows[row * width], &expected[row * width], width), kNmse)
+          << "row " << row << ", " << threads << " threads";
   }
 }
 
 TEST_P(OpSuite, AgreesWithTheInterpreter) { ExpectTheInterpreters(GetParam(), true); }
 TEST_P(OpSuiteUnfused, AgreesWithTheInterpreter) { ExpectTheInterpreters(GetParam(), false); }
+TEST_P(OpSuiteLeast, AgreesWithTheInterpreter) {
+  ExpectTheInterpreters({"llvm", GetParam()}, true, TargetsHere().front());
+}
 
 // An op without a case would be compiled by nothing here.
 TEST(OpCases, HaveEveryOp) {
@@ -98,22 +97,17 @@ TEST(OpCases, HaveEveryOp) {
 std::string NameOf(const testing::TestParamInfo<Param>& test) {
   return std::get<0>(test.param) + "_" + std::get<1>(test.param).name;
 }
-// Each fourth case.
-std::vector<OpCase> SampleCases() {
-  std::vector<OpCase> sample;
-  const std::vector<OpCase> all = OpCases();
-  for (size_t i = 0; i < all.size(); i += 4) sample.push_back(all[i]);
-  return sample;
+std::string CaseName(const testing::TestParamInfo<OpCase>& test) { return test.param.name; }
+auto OnEveryBackend(const std::vector<OpCase>& cases) {
+  return testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(cases));
 }
 
-INSTANTIATE_TEST_SUITE_P(, OpSuite,
-                         testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(OpCases())), NameOf);
-INSTANTIATE_TEST_SUITE_P(Sample, OpSuiteUnfused,
-                         testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(SampleCases())),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(, OpSuite, OnEveryBackend(OpCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Sample, OpSuiteUnfused, OnEveryBackend(SampleOf(OpCases())), NameOf);
+INSTANTIATE_TEST_SUITE_P(Sample, OpSuiteLeast, testing::ValuesIn(SampleOf(OpCases())), CaseName);
 // tools/check.
-INSTANTIATE_TEST_SUITE_P(Every, OpSuiteUnfused,
-                         testing::Combine(testing::ValuesIn(CompiledBackends()), testing::ValuesIn(OpCases())), NameOf);
+INSTANTIATE_TEST_SUITE_P(Every, OpSuiteUnfused, OnEveryBackend(OpCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Every, OpSuiteLeast, testing::ValuesIn(OpCases()), CaseName);
 
 }  // namespace
 }  // namespace llmc
