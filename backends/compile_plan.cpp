@@ -205,43 +205,6 @@ Program CodePhases(Program program) {
 }
 
 #ifdef LLMC_WITH_LLVM
-std::vector<std::string> TargetNames(const std::string& list) {
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
-}
-
-std::vector<Target> Targets(const PlanRequest& request) {
-  std::vector<Target> targets;
-  for (const std::string& name : TargetNames(request.targets)) {
-    Target target = TargetFromName(name);
-    const bool again =
-        std::any_of(targets.begin(), targets.end(), [&](const Target& t) { return t.name == target.name; });
-    if (!again) targets.push_back(std::move(target));
-  }
-  return targets;
-}
-
-// The one of the list that the loader would pick here (runtime/loader.h).
-const Target& BestHere(const std::vector<Target>& targets) {
-  const Target* best = nullptr;
-  std::string missing;
-  for (const Target& target : targets) {
-    const std::vector<std::string> lacks = MissingCpuFeatures(target.features);
-    if (!lacks.empty()) {
-      missing += fmt::format("{}{} needs {}", missing.empty() ? "" : "; ", target.name, fmt::join(lacks, " "));
-    } else if (best == nullptr || target.features.size() > best->features.size()) {
-      best = &target;
-    }
-  }
-  if (best == nullptr) throw UsageError("this CPU (" + CpuName() + ") can't run what it would compile: " + missing);
-  return *best;
-}
-
 // Adds targets to the manifest; returns their code, in order.
 std::vector<std::string> CompileTargets(const PlanRequest& request, const std::vector<Target>& targets,
                                         const Program& program, Manifest& manifest) {
@@ -286,7 +249,7 @@ EmittedCode EmitPhases(const PlanRequest& request, CodeForm form) {
   const Program program = ProgramOf(request);
   Manifest manifest = ManifestOf(request, program);
   const Program code = CodePhases(program);
-  const std::vector<Target> targets = Targets(request);
+  const std::vector<Target> targets = TargetsOf(request.targets);
   if (targets.size() != 1)
     throw UsageError(fmt::format("code is written for one target, not for {}: --target-cpu NAME", request.targets));
   if (code.phases.empty()) throw UsageError(fmt::format("no phase is machine code with --backend {}", request.backend));
@@ -317,7 +280,8 @@ uint64_t WritePlan(const PlanRequest& request, const std::string& path) {
   std::vector<std::string> code;
   const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  const std::vector<Target> targets = Targets(request);  // a wrong name is an error even where nothing is code
+  const std::vector<Target> targets =
+      TargetsOf(request.targets);  // a wrong name is an error even where nothing is code
   if (!code_phases.phases.empty()) code = CompileTargets(request, targets, code_phases, manifest);
 #endif
   std::vector<uint64_t> code_sizes;
@@ -379,9 +343,9 @@ MemoryPlan::MemoryPlan(const PlanRequest& request) : impl_(std::make_unique<Impl
   impl_->manifest = ManifestOf(request, program);
   const Program code_phases = CodePhases(program);
 #ifdef LLMC_WITH_LLVM
-  const std::vector<Target> targets = Targets(request);  // as in a plan, a wrong name is always an error
+  const std::vector<Target> targets = TargetsOf(request.targets);  // as in a plan, a wrong name is always an error
   if (!code_phases.phases.empty()) {
-    const Target& target = BestHere(targets);
+    const Target& target = BestTargetHere(targets);
     impl_->manifest.targets.push_back({target.name, target.features, {}, {}});
     impl_->jit = std::make_unique<Jit>(CompileObject(code_phases, target, request.jobs));
     Report(request, "code", 1);

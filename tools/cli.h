@@ -105,6 +105,12 @@ struct TraceFlags {
   bool json = false;
 };
 
+struct ProfileFlags {
+  std::string plan;
+  uint32_t prompt = 256, count = 32, repeats = 3, threads = 0;  // tokens; measured prompts; 0: the cores
+  bool layers = false, json = false;
+};
+
 struct DiffFlags {
   std::string a, b;  // plans, *.ir files or models
   bool json = false;
@@ -114,6 +120,7 @@ int CommandDiff(const DiffFlags& flags);
 int CommandVerify(const VerifyFlags& flags);
 int CommandBisect(const BisectFlags& flags);
 int CommandTrace(const TraceFlags& flags);
+int CommandProfile(const ProfileFlags& flags);
 
 int CommandCompile(const CompileFlags& flags);
 int CommandOpt(const OptFlags& flags);

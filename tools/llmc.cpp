@@ -307,6 +307,20 @@ int Dispatch(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   trace_app->add_flag("--json", trace.json, "the rows as JSON");
 
+  ProfileFlags profile;
+  CLI::App* profile_app = app.add_subcommand("profile", "where the time of a prompt and of a token goes, by ops");
+  profile_app->add_option("PLAN", profile.plan, "plan")->required();
+  profile_app->add_option("-p", profile.prompt, "tokens of the prompt (default 256)")->type_name("N");
+  profile_app->add_option("-n", profile.count, "measured decodes behind it (default 32)")->type_name("N");
+  profile_app->add_option("-r", profile.repeats, "measured prompts (default 3)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  profile_app->add_option("-t", profile.threads, "threads (default: the physical cores this process may use)")
+      ->type_name("THREADS")
+      ->check(CLI::Range(1, 1024));
+  profile_app->add_flag("--layers", profile.layers, "a row a layer too");
+  profile_app->add_flag("--json", profile.json, "the tables as JSON");
+
   DiffFlags diff;
   CLI::App* diff_app = app.add_subcommand("diff", "what differs between two plans, IR texts or models");
   diff_app->add_option("A", diff.a, "plan, *.ir file or model")->required();
@@ -347,6 +361,7 @@ int Dispatch(int argc, char** argv) {
   if (bisect_app->parsed()) return CommandBisect(bisect);
   if (diff_app->parsed()) return CommandDiff(diff);
   if (trace_app->parsed()) return CommandTrace(trace);
+  if (profile_app->parsed()) return CommandProfile(profile);
   if (assemble_app->parsed()) return CommandAssemble(assemble);
   if (tokenize_app->parsed()) return CommandTokenize(tokenize);
   NoteGiven(*run_app, run);

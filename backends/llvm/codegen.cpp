@@ -132,7 +132,9 @@ class Builder {
     for (size_t i = first; i < end; ++i) DefineFunction(i);
   }
 
-  void DefinePhase(const std::string& name, const std::vector<Step>& steps);
+  // stamps: the phase's words of thread 0, or null; the next thread's are words_each further on.
+  void DefinePhase(const std::string& name, const std::vector<Step>& steps, const uint64_t* stamps,
+                   uint64_t words_each);
 
   // Everything but the functions made here becomes internal, then the module is checked, optimised and emitted.
   std::string Finish(CodeForm form) {
@@ -343,7 +345,8 @@ Repeat FindRepeat(const std::vector<Step>& steps, size_t at) {
   return best;
 }
 
-void Builder::DefinePhase(const std::string& name, const std::vector<Step>& steps) {
+void Builder::DefinePhase(const std::string& name, const std::vector<Step>& steps, const uint64_t* stamps,
+                          uint64_t words_each) {
   std::vector<uint64_t> words;
   for (const Step& step : steps) words.insert(words.end(), step.call->record.begin(), step.call->record.end());
   words.push_back(0);  // an empty table has an address too
@@ -364,6 +367,18 @@ void Builder::DefinePhase(const std::string& name, const std::vector<Step>& step
   llvm::BasicBlock* aborted = llvm::BasicBlock::Create(context_, "");
   llvm::Value* rows =
       b.CreateLoad(i32_, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), context, offsetof(LlmcContext, rows)));
+  llvm::Value* own = nullptr;  // this thread's stamps
+  if (stamps != nullptr) {
+    llvm::Value* bytes = b.CreateMul(b.CreateZExt(thread, i64_), b.getInt64(words_each * sizeof(uint64_t)));
+    own = b.CreateIntToPtr(b.CreateAdd(bytes, b.getInt64(reinterpret_cast<uintptr_t>(stamps))), ptr_);
+  }
+  uint64_t word_of_stamp = 0;
+  const auto stamp = [&] {
+    if (own == nullptr) return;
+    llvm::Value* now = b.CreateIntrinsic(llvm::Intrinsic::readcyclecounter, {}, {});
+    b.CreateStore(now, b.CreateConstInBoundsGEP1_64(i64_, own, word_of_stamp++), /*isVolatile=*/true);
+  };
+  stamp();
   const auto emit = [&](const Step& step, llvm::Value* record) {
     if (step.call->barrier_before) {
       llvm::Value* left = b.CreateICmpNE(b.CreateCall(barrier, {context, thread, threads}), b.getInt32(0));
@@ -371,12 +386,14 @@ void Builder::DefinePhase(const std::string& name, const std::vector<Step>& step
       b.CreateCondBr(left, aborted, next);
       b.SetInsertPoint(next);
     }
+    stamp();
     b.CreateCall(Declare(step.function), {context, thread, threads, rows, record});
+    stamp();
   };
 
   size_t word = 0;
   for (size_t at = 0; at < steps.size();) {
-    const Repeat repeat = FindRepeat(steps, at);
+    const Repeat repeat = own == nullptr ? FindRepeat(steps, at) : Repeat{};  // each call has stamps of its own
     llvm::Value* base = b.CreateConstInBoundsGEP1_64(i64_, table, word);
     size_t stride = 0;
     for (size_t i = 0; i < repeat.period; ++i) stride += steps[at + i].call->record.size();
@@ -438,7 +455,8 @@ namespace {
 
 // One text a module; what several modules hold together is the program.
 std::vector<std::string> EmitModules(std::string_view bitcode, const Plan& plan, const Program& program,
-                                     const Target& target, CodeForm form, size_t modules, int jobs) {
+                                     const Target& target, CodeForm form, size_t modules, int jobs,
+                                     const Stamps& stamps) {
   const size_t count = plan.functions.size();
   std::vector<std::string> written(modules);
   std::vector<std::exception_ptr> errors(modules);
@@ -451,7 +469,8 @@ std::vector<std::string> EmitModules(std::string_view bitcode, const Plan& plan,
         builder.DefineFunctions(first, end);
         if (m == 0) {
           for (size_t p = 0; p < program.phases.size(); ++p)
-            builder.DefinePhase("llmc_" + program.phases[p].name, plan.phases[p]);
+            builder.DefinePhase("llmc_" + program.phases[p].name, plan.phases[p],
+                                stamps.words == nullptr ? nullptr : stamps.words + stamps.first.at(p), stamps.stride);
         }
         written[m] = builder.Finish(form);
       } catch (...) {
@@ -471,22 +490,23 @@ std::vector<std::string> EmitModules(std::string_view bitcode, const Plan& plan,
 
 }  // namespace
 
-std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs) {
+std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs,
+                              const Stamps& stamps) {
   StartLlvm();
   const Plan plan = Collect(program);
   const size_t modules = std::clamp<size_t>(plan.functions.size() / kFunctionsPerModule, 1, kMaxModules);
-  return MergeObjects(EmitModules(bitcode, plan, program, target, CodeForm::Object, modules, jobs));
+  return MergeObjects(EmitModules(bitcode, plan, program, target, CodeForm::Object, modules, jobs, stamps));
 }
 
-std::string CompileObject(const Program& program, const Target& target, int jobs) {
-  return CompileObjectFrom(KernelBitcode(target), program, target, jobs);
+std::string CompileObject(const Program& program, const Target& target, int jobs, const Stamps& stamps) {
+  return CompileObjectFrom(KernelBitcode(target), program, target, jobs, stamps);
 }
 
 std::string EmitCode(const Program& program, const Target& target, CodeForm form, int jobs) {
   if (form == CodeForm::Object) return CompileObject(program, target, jobs);
   if (form == CodeForm::SharedObject) return LinkShared(CompileObject(program, target, jobs), "");
   StartLlvm();
-  return EmitModules(KernelBitcode(target), Collect(program), program, target, form, 1, 1)[0];
+  return EmitModules(KernelBitcode(target), Collect(program), program, target, form, 1, 1, {})[0];
 }
 
 }  // namespace llmc

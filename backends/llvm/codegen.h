@@ -22,7 +22,8 @@ std::string LlvmVersion();  // "19.1.7"
 std::string_view KernelBitcode(const Target& target);
 
 // CompileObject with the kernels given.
-std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs);
+std::string CompileObjectFrom(std::string_view bitcode, const Program& program, const Target& target, int jobs,
+                              const Stamps& stamps = {});
 
 // Registers LLVM's target once.
 void StartLlvm();

@@ -24,6 +24,10 @@ struct Target {
 std::vector<Target> AllTargets();
 // One of them, or "native" (the best of them for this machine). Throws UsageError for others, listing what there is.
 Target TargetFromName(std::string_view name);
+// Those of a list with commas, each once, in its order.
+std::vector<Target> TargetsOf(const std::string& list);
+// The one that the loader would pick here (runtime/loader.h). Throws UsageError, with what is missing, if there is none.
+const Target& BestTargetHere(const std::vector<Target>& targets);
 
 // Machine code that needs no relocation: mapped read+execute at any page boundary, it runs.
 struct CodeBlob {
@@ -33,9 +37,17 @@ struct CodeBlob {
       symbols;  // specialised functions: name -> (offset, size), for profiles
 };
 
+// Where phases write the processor's time-stamp counter, for profiles: thread t from words + t * stride on. A phase has
+// 1 + 2 * calls words: when it began, and when each call began (behind its barrier) and ended.
+struct Stamps {
+  uint64_t* words = nullptr;    // null: nowhere
+  uint64_t stride = 0;          // at least the words of all phases
+  std::vector<uint64_t> first;  // each phase's first word
+};
+
 // Specialise, optimise, emit one ELF object. Deterministic: the same program, target and build give the same bytes,
-// whatever `jobs`.
-std::string CompileObject(const Program& program, const Target& target, int jobs);
+// whatever `jobs`. With stamps it runs in this process alone.
+std::string CompileObject(const Program& program, const Target& target, int jobs, const Stamps& stamps = {});
 std::string EmitCode(const Program& program, const Target& target, CodeForm form, int jobs);
 // C declarations of a plan's entries, and what a caller must provide (runtime/context.h).
 std::string CodeHeader(const Manifest& manifest);

@@ -3,6 +3,9 @@
 #include <initializer_list>
 #include <iterator>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "backends/llvm/codegen.h"
 #include "ir/diag.h"
 #include "runtime/plan.h"
@@ -59,6 +62,16 @@ const TargetRow* FindRow(std::string_view name) {
   return nullptr;
 }
 
+std::vector<std::string> TargetNames(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<Target> AllTargets() {
@@ -86,6 +99,32 @@ Target TargetFromName(std::string_view name) {
     throw UsageError("unknown target CPU '" + std::string(name) + "'; there is " + known + "native");
   }
   return FromRow(*row);
+}
+
+std::vector<Target> TargetsOf(const std::string& list) {
+  std::vector<Target> targets;
+  for (const std::string& name : TargetNames(list)) {
+    Target target = TargetFromName(name);
+    const bool again =
+        std::any_of(targets.begin(), targets.end(), [&](const Target& t) { return t.name == target.name; });
+    if (!again) targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+const Target& BestTargetHere(const std::vector<Target>& targets) {
+  const Target* best = nullptr;
+  std::string missing;
+  for (const Target& target : targets) {
+    const std::vector<std::string> lacks = MissingCpuFeatures(target.features);
+    if (!lacks.empty()) {
+      missing += fmt::format("{}{} needs {}", missing.empty() ? "" : "; ", target.name, fmt::join(lacks, " "));
+    } else if (best == nullptr || target.features.size() > best->features.size()) {
+      best = &target;
+    }
+  }
+  if (best == nullptr) throw UsageError("this CPU (" + CpuName() + ") can't run what it would compile: " + missing);
+  return *best;
 }
 
 std::string_view KernelBitcode(const Target& target) {

@@ -1,10 +1,10 @@
-"""verify, bisect and trace through the command line."""
+"""verify, bisect, trace and profile through the command line."""
 import json
 import pathlib
 import re
 import unittest
 
-from harness import GOLDEN, LLMC, TINY, CliTest, npy
+from harness import GOLDEN, LLMC, ONEDNN, SOURCE, TINY, CliTest, npy
 
 
 class VerifyTest(CliTest):
@@ -115,6 +115,49 @@ class TraceTest(CliTest):
         self.fails(1, LLMC, "trace", TINY, "--tokens", "1", "--compare", self.folder, says="NPY")
         (self.folder / "b0.x.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{}")
         self.fails(1, LLMC, "trace", TINY, "--tokens", "1", "--compare", self.folder, says=("cut", "BadFormat"))
+
+
+class ProfileTest(CliTest):
+    def profile(self, plan, *flags):
+        return json.loads(self.ok(LLMC, "profile", plan, "-p", 20, "-n", 3, "-r", 1, "--json", *flags).stdout)
+
+    def test_rows_are_the_plans_calls(self):
+        plan = self.compile(TINY, "m.plan", "--chunk", 8)
+        schedule = json.loads(self.ok(LLMC, "inspect", plan, "--schedule", "--json").stdout)
+        for threads in (1, 3):
+            profile = self.profile(plan, "-t", threads, "--layers")
+            for phase in ("prefill", "decode"):
+                rows, calls = profile[phase], schedule[f"{phase}_schedule"]
+                self.assertEqual(sum(row["calls"] for row in rows), len(calls))
+                self.assertEqual({row["function"] for row in rows}, {call["function"] for call in calls})
+                self.assertEqual(sum(row["calls"] for row in profile[f"{phase}_layers"]), len(calls))
+                self.assertEqual(len(profile[f"{phase}_threads"]), threads)
+                self.assertTrue(all(row["us"] >= 0 and row["wait_us"] >= 0 for row in rows))
+                self.assertGreater(profile[f"{phase}_us"], 0)
+                self.assertGreater(profile[f"{phase}_in_rows_%"], 0)
+
+    def test_bytes_are_those_of_describe(self):
+        """A token of SmolLM2's kind reads each weight once, and the cache of the positions before it."""
+        report = self.ok(LLMC, "describe", TINY, "--report").stderr
+        weights = int(re.search(r"decode, first position .*reads ([0-9,]+) bytes of weights", report)[1].replace(",", ""))
+        decode = self.profile(self.compile(TINY))["decode"]
+        read = sum(row["MB"] for row in decode if "attention" not in row["ops"]) * 1e6
+        self.assertAlmostEqual(read / weights, 1, delta=0.02)  # a rope table and gains beside them
+
+    def test_text(self):
+        text = self.ok(LLMC, "profile", self.compile(TINY), "-p", 8, "-n", 2).stdout
+        self.assertRegex(text, r"\n +%b\{i\}\.\w+ +linear .*linear_f32\.\d+ ")
+        self.assertRegex(text, r"\nprefill in rows % +[0-9.]+\n")
+
+    def test_refusals(self):
+        plan = self.compile(TINY)
+        self.fails(1, LLMC, "profile", plan, "-p", 100000, says="positions are measured")
+        self.fails(1, LLMC, "profile", plan, "-p", 0, says="positions are measured")
+        self.fails(1, LLMC, "profile", self.folder / "none.plan", says="none.plan")
+        self.fails(2, LLMC, "profile", self.compile(SOURCE / "tests/data/golden-hidden/bert-masked", "bert.plan", "--no-tokenizer"), says="encoders")
+        self.fails(2, LLMC, "profile", self.compile(TINY, "r.plan", "--backend", "reference"), says="no code")
+        if ONEDNN:
+            self.fails(2, LLMC, "profile", self.compile(TINY, "d.plan", "--backend", "onednn"), says="oneDNN's steps")
 
 
 class DiffTest(CliTest):

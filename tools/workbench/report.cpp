@@ -15,6 +15,7 @@ namespace {
 
 std::string CellText(const Cell& cell) {
   if (const auto* number = std::get_if<int64_t>(&cell)) return std::to_string(*number);
+  if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.1f}", *real);
   if (const auto* list = std::get_if<std::vector<std::string>>(&cell)) return fmt::format("{}", fmt::join(*list, " "));
   return std::get<std::string>(cell);
 }
@@ -52,7 +53,8 @@ std::string TableText(const ReportTable& table) {
   for (const std::vector<std::string>& row : rows)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   for (const std::vector<Cell>& row : table.rows)
-    for (size_t c = 0; c < row.size(); ++c) right[c] = right[c] && std::holds_alternative<int64_t>(row[c]);
+    for (size_t c = 0; c < row.size(); ++c)
+      right[c] = right[c] && (std::holds_alternative<int64_t>(row[c]) || std::holds_alternative<double>(row[c]));
   std::string text = table.name + "\n";
   for (const std::vector<std::string>& row : rows) {
     std::string line = " ";
@@ -72,6 +74,8 @@ std::string Key(std::string name) {
 void Write(JsonWriter& json, const Cell& cell) {
   if (const auto* number = std::get_if<int64_t>(&cell)) {
     json.Int(*number);
+  } else if (const auto* real = std::get_if<double>(&cell)) {
+    json.Double(*real);
   } else if (const auto* list = std::get_if<std::vector<std::string>>(&cell)) {
     json.BeginArray();
     for (const std::string& item : *list) json.String(item);

@@ -8,8 +8,8 @@
 
 namespace llmc {
 
-// A list is a text with spaces between, or an array.
-using Cell = std::variant<std::string, int64_t, std::vector<std::string>>;
+// A list is a text with spaces between, or an array; a double's text has one decimal, its JSON all.
+using Cell = std::variant<std::string, int64_t, std::vector<std::string>, double>;
 
 struct ReportTable {
   std::string name;  // of one table, and its key
