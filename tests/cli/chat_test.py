@@ -71,7 +71,7 @@ class Chat(CliTest):
 
     def plan_of(self, *flags):
         plan = self.folder / "chat.plan"
-        self.ok(LLMC, "compile", self.model, "-o", plan, *flags)
+        self.ok(LLMC, "compile", self.model, "-o", plan, "--target-cpu", "native", *flags)
         return plan
 
     def file(self, name, value):

@@ -125,25 +125,25 @@ class Printing(CliTest):
         self.assertIn("wqkv", text)
 
     def test_print_and_remarks_go_to_stderr(self):
-        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--print-after", "all", "--remarks", "--time-passes")
+        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--target-cpu", "native", "--print-after", "all", "--remarks", "--time-passes")
         self.assertEqual(result.stdout, "")
         for words in ("after plan-memory", "no change", "fuse-qkv", " ms"):
             self.assertIn(words, result.stderr)
 
     def test_print_before_is_what_the_pass_gets(self):
-        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--print-before", "fuse-gate-up", "--print-before", "plan-memory")
+        result = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--target-cpu", "native", "--print-before", "fuse-gate-up", "--print-before", "plan-memory")
         for before, after in (("fuse-gate-up", "fuse-qkv"), ("plan-memory", "plan-schedule")):
             self.assertIn(f"# before {before}\n" + self.ok(LLMC, "compile", MODEL, "--stop-after", after).stdout, result.stderr)
         self.assertEqual(result.stderr.count("# before"), 2)
 
     def test_remarks_say_what_did_not_fire_and_why(self):
         """Biased and unbiased or differently stored siblings fuse as far as they can; each remark names its pass and the op."""
-        fired = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks").stderr
+        fired = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--target-cpu", "native", "--remarks").stderr
         self.assertIn("remark: fuse-qkv: 3 linears from $b{i}.wq on are one, i = 0..2 [PassRemark]", fired)
-        none = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--activations", "bf16").stderr
+        none = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--target-cpu", "native", "--remarks", "--activations", "bf16").stderr
         self.assertIn("remark: quantize-activations: @decode: 0 values to bf16 [PassRemark]", none)
         self.assertRegex(none, r"remark: quantize-activations: @decode: \d+ products keep f32 inputs, their weights aren't bf16 ")
-        without = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--remarks", "--disable-pass", "fuse-qkv").stderr
+        without = self.ok(LLMC, "compile", MODEL, "-o", self.folder / "m.plan", "--target-cpu", "native", "--remarks", "--disable-pass", "fuse-qkv").stderr
         self.assertNotIn("fuse-qkv", without)
 
     def test_stop_after_a_pass_that_is_left_out(self):

@@ -37,7 +37,8 @@ class OnednnTest(CliTest):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="llmc-plans-"))
             unittest.addModuleCleanup(shutil.rmtree, folder)
             plan = CACHE[backend, model, flags] = folder / f"{backend}.plan"
-            self.ok(LLMC, "compile", model, "--backend", backend, *flags, "-o", plan)
+            target = () if "--target-cpu" in flags else ("--target-cpu", "native")
+            self.ok(LLMC, "compile", model, "--backend", backend, *target, *flags, "-o", plan)
         return CACHE[backend, model, flags]
 
     def plans(self, model, *flags):

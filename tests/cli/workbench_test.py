@@ -37,7 +37,7 @@ class VerifyTest(CliTest):
 class BisectTest(CliTest):
     def stages(self):
         folder = self.folder / "stages"
-        self.ok(LLMC, "compile", TINY, "-o", self.folder / "m.plan", "--dump-ir", folder)
+        self.ok(LLMC, "compile", TINY, "--target-cpu", "native", "-o", self.folder / "m.plan", "--dump-ir", folder)
         return folder
 
     def test_nothing_breaks(self):
@@ -173,7 +173,7 @@ class DiffTest(CliTest):
 
     def test_texts_and_models(self):
         folder = self.folder / "stages"
-        self.ok(LLMC, "compile", TINY, "-o", self.folder / "m.plan", "--dump-ir", folder)
+        self.ok(LLMC, "compile", TINY, "--target-cpu", "native", "-o", self.folder / "m.plan", "--dump-ir", folder)
         a, b = [next(folder.glob(f"*-{name}.ir")) for name in ("import", "fuse-qkv")]
         out = self.ok(LLMC, "diff", a, b).stdout
         self.assertRegex(out, r"(?m)^\+ .*wqkv")

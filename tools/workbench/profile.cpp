@@ -45,24 +45,31 @@ class Gatherer {
   }
   // Behind a run of the phase.
   void Add() {
+    uint64_t begin = UINT64_MAX, end = 0;
     for (uint32_t t = 0; t < threads_; ++t) {
       const std::span<const uint64_t> stamps = code_.Times(phase_, t);
+      begin = std::min(begin, stamps.front());
+      end = std::max(end, stamps.back());
       for (size_t c = 0; c < calls_; ++c) {
         now_[2 * (t * calls_ + c)] += static_cast<double>(stamps[2 * c + 2] - stamps[2 * c + 1]);
         now_[2 * (t * calls_ + c) + 1] += static_cast<double>(stamps[2 * c + 1] - stamps[2 * c]);
       }
     }
+    inside_ += static_cast<double>(end - begin);
   }
   // The runs so far are a sample, which took `wall` seconds.
   void Sample(double wall) {
     for (size_t i = 0; i < now_.size(); ++i) samples_[i].push_back(now_[i]);
     std::fill(now_.begin(), now_.end(), 0.0);
     walls_.push_back(wall);
+    insides_.push_back(inside_);
+    inside_ = 0;
   }
   // tick: seconds.
   void Finish(double tick, PhaseProfile& profile) {
     profile.samples = walls_.size();
     profile.wall = Median(walls_);
+    profile.inside = tick * Median(insides_);
     profile.threads.resize(threads_);
     for (size_t c = 0; c < calls_; ++c) {
       CallProfile& call = profile.steps[c];
@@ -84,7 +91,8 @@ class Gatherer {
   const uint32_t threads_;
   std::vector<double> now_;                   // of each thread and call: work, wait
   std::vector<std::vector<double>> samples_;  // the same
-  std::vector<double> walls_;
+  double inside_ = 0;
+  std::vector<double> walls_, insides_;
 };
 
 // What stands still: names and costs of a phase's calls.

@@ -34,6 +34,7 @@ struct PhaseProfile {
   uint32_t calls = 0;  // that a token or prompt takes
   uint64_t samples = 0;
   double wall = 0;       // seconds of a token (decode) or prompt (prefill), from outside
+  double inside = 0;     // of that, from the first thread to begin to the last to end
   double accounted = 0;  // seconds of `wall` in the rows below
   std::vector<CallProfile> steps;
   struct Thread {

@@ -76,6 +76,7 @@ Report ProfileReport(const Profile& profile, bool by_layer) {
       {"target", profile.target}, {"threads", int64_t{profile.threads}}, {"stream GB/s", profile.stream * 1e-9}};
   for (const PhaseProfile& phase : profile.phases) {
     report.facts.push_back({phase.name + " us", phase.wall * 1e6});
+    report.facts.push_back({phase.name + " in code us", phase.inside * 1e6});
     report.facts.push_back({phase.name + " in rows %", Share(phase.accounted, phase.wall)});
     ReportTable table = TableOf(phase.name, {"value", "ops", "function", "calls"});
     for (const Part& part : PartsOf(phase)) {
