@@ -78,16 +78,13 @@ void AddModelTokens(const Json& config, std::vector<PlacedToken>& out) {
 void AddExtraTokens(const Json& config, const TokenDefaults& defaults, std::vector<PlacedToken>& out) {
   const Json extra = Member(config, "extra_special_tokens"), additional = Member(config, "additional_special_tokens");
   const bool by_name = !IsNull(extra) && extra.is(JsonKind::Object);
-  Json list;
-  if (additional && !IsSet(extra)) {
-    list = additional;
-  } else if (extra && !by_name) {
+  const bool older = additional && !IsSet(extra);
+  Json list = additional;
+  if (!older && extra && !by_name) {
     list = extra;
-  } else if (defaults.extra) {
+  } else if (!older && defaults.extra) {
     for (const SourceAddedToken& token : *defaults.extra) out.push_back({token, {}});
     return;
-  } else {
-    list = additional;
   }
   if (IsNull(list)) return;
   for (const Json& value : list.items()) out.push_back({TokenOf(value, true), value.place()});

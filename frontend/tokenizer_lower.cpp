@@ -363,7 +363,7 @@ class Lowering {
     try {
       tables_.cuts.push_back(SplitStep(CompilePattern(piece)));
     } catch (const PatternError&) {
-      // Too many characters join: not worth a table.
+      return;  // too many characters join: not worth a table
     }
   }
 

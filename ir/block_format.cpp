@@ -54,6 +54,7 @@ constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 }
 
 int Byte(const std::byte* p) { return std::to_integer<int>(*p); }
+int SignedByte(const std::byte* p) { return Byte(p) < 128 ? Byte(p) : Byte(p) - 256; }
 float Half(const std::byte* p) {
   uint16_t v = 0;
   std::memcpy(&v, p, sizeof v);
@@ -127,12 +128,16 @@ Trit TritOf(int k) {
   if (k < 240) return {32 + (k - 160) % 16, (k - 160) / 16};
   return {48 + (k - 240) % 4, (k - 240) / 4};
 }
-constexpr int kPowers[] = {1, 3, 9, 27, 81};
+int PowerOf3(int n) {
+  int power = 1;
+  for (int i = 0; i < n; ++i) power *= 3;
+  return power;
+}
 
 void TakeTrits(const std::byte* block, int j, uint8_t* raw) {
   for (int k = 0; k < kCodes; ++k) {
     const Trit trit = TritOf(kCodes * j + k);
-    const int rest = (Byte(block + trit.at) * kPowers[trit.trit]) & 255;
+    const int rest = (Byte(block + trit.at) * PowerOf3(trit.trit)) & 255;
     raw[k] = static_cast<uint8_t>(rest * 3 >> 8);
   }
 }
@@ -140,7 +145,7 @@ void TakeTrits(const std::byte* block, int j, uint8_t* raw) {
 void PutTrits(const uint8_t* raw, int j, std::byte* block) {
   for (int k = 0; k < kCodes; ++k) {
     const Trit trit = TritOf(kCodes * j + k);
-    const int digit = raw[k] * kPowers[4 - trit.trit];
+    const int digit = raw[k] * PowerOf3(4 - trit.trit);
     block[trit.at] = static_cast<std::byte>(Byte(block + trit.at) + digit);
   }
   if (j < 7) return;
@@ -202,7 +207,7 @@ BlockScales ReadScales(DType dtype, const std::byte* block, int j) {
     }
     case DType::Q6_K:
       s.d = Half(block + 208);
-      for (int h = 0; h < 2; ++h) s.scale[h] = static_cast<int8_t>(Byte(block + 192 + 2 * j + h));
+      for (int h = 0; h < 2; ++h) s.scale[h] = SignedByte(block + 192 + 2 * j + h);
       return s;
     case DType::IQ4_XS: {
       const int high = (Byte(block + 2 + j / 4) >> (2 * (j % 4))) & 3;

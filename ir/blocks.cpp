@@ -32,12 +32,16 @@ void DequantizePart(DType dtype, const BlockFormat& format, const std::byte* blo
   uint8_t raw[kCodes];
   ReadCodes(dtype, block, j, raw);
   for (int k = 0; k < kCodes; ++k) {
+    const int half = k / 16;
     // In this order zeros have gguf-py's signs.
-    const float scale = s.d * static_cast<float>(s.scale[k / 16]);
+    const float scale = s.d * static_cast<float>(s.scale[half]);
     out[k] = scale * static_cast<float>(SignedCode(dtype, raw[k]));
   }
   if (!format.has_min) return;
-  for (int k = 0; k < kCodes; ++k) out[k] = out[k] + s.m * static_cast<float>(s.min[k / 16]);
+  for (int k = 0; k < kCodes; ++k) {
+    const int half = k / 16;
+    out[k] = out[k] + s.m * static_cast<float>(s.min[half]);
+  }
 }
 
 // Byte offsets in a block of a 4- or 5-bit type: f16 d, [f16 m], [u32 fifth bits], 16 bytes of nibbles.

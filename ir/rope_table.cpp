@@ -114,7 +114,8 @@ void RopeTableRows(const Recipe& recipe, std::span<const double> frequencies, in
   const auto half = static_cast<int64_t>(frequencies.size());
   for (int64_t position = begin; position < end; ++position, out += 2 * half) {
     double factor = attention_factor;
-    if (growth != 0) factor *= 1 + growth * math::Ln(static_cast<double>(1 + position / original));
+    const int64_t times = position / original;  // whole ones
+    if (growth != 0) factor *= 1 + growth * math::Ln(static_cast<double>(1 + times));
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
       if (angle > kLargestAngle) Require(false, "position " + std::to_string(position) + " has an angle above 2^24");

@@ -32,8 +32,11 @@ std::string ReadWholeFile(const std::string& path, size_t most) {
   if (file == nullptr) throw PlanError(path + ": can't open: " + std::strerror(errno));
   std::string bytes;
   char buffer[1 << 16];
-  size_t got = 0;
-  while ((got = std::fread(buffer, 1, sizeof(buffer), file)) > 0 && bytes.size() <= most) bytes.append(buffer, got);
+  for (bool more = true; more && bytes.size() <= most;) {
+    const size_t got = std::fread(buffer, 1, sizeof(buffer), file);
+    bytes.append(buffer, got);
+    more = got == sizeof(buffer);
+  }
   const bool failed = std::ferror(file) != 0;
   const int error = errno;
   std::fclose(file);

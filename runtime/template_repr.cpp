@@ -41,9 +41,8 @@ std::string QuotedText(const TextTables& tables, std::string_view text) {
       out += "\\r";
     } else if (c.value == '\t') {
       out += "\\t";
-    } else if (c.value >= 0x20 && c.value < 0x7F) {
-      out.append(bytes);
-    } else if (c.value >= 0x80 && (tables.Properties(c.value) & kTextPrintable) != 0) {
+    } else if ((c.value >= 0x20 && c.value < 0x7F) ||
+               (c.value >= 0x80 && (tables.Properties(c.value) & kTextPrintable) != 0)) {
       out.append(bytes);
     } else {
       out += EscapedPoint(c.value);

@@ -107,7 +107,7 @@ TemplateValue Items(TemplateRun& run, const Arguments& a) {
 
 // A generator over a list that is made when its first item is asked for.
 template <typename Make>
-TemplateValue Generator(TemplateRun& run, Make make) {
+TemplateValue Generator(TemplateRun& run, const Make& make) {
   struct State {
     std::vector<TemplateValue> items;
     size_t at = 0;
@@ -174,8 +174,8 @@ TemplateValue Unique(TemplateRun& run, const Arguments& a) {
   DictObject* seen = run.NewDict();
   return run.Iterator(
       [subject = Subject(a), source, seen, parts, lower = !Truth(p[0])](TemplateRun& r, TemplateValue& out) {
-        if (source == nullptr) IteratorOf(r, subject);  // fails
-        while (r.Next(*source, out)) {
+        IteratorObject& items = source != nullptr ? *source : *IteratorOf(r, subject);  // which fails
+        while (r.Next(items, out)) {
           const TemplateValue key = Attribute(r, out, parts, {}, lower);
           if (Hashable(key) && seen->Find(key) != nullptr) continue;
           SetKey(r, *seen, key, TemplateValue::None());
@@ -288,8 +288,8 @@ TemplateValue Map(TemplateRun& run, const Arguments& a) {
     } else if (a.positional.size() == 1) {
       r.Fail("FilterArgumentError", "map requires a filter argument");
     }
-    if (source == nullptr) IteratorOf(r, Subject(a));  // fails
-    if (!r.Next(*source, out)) return false;
+    IteratorObject& items = source != nullptr ? *source : *IteratorOf(r, Subject(a));  // which fails
+    if (!r.Next(items, out)) return false;
     if (attribute) {
       out = Attribute(r, out, AttributeParts(r, keyword("attribute")), keyword("default"), false);
       return true;
@@ -312,10 +312,10 @@ TemplateValue Select(TemplateRun& run, const Arguments& a) {
     if (!Truth(Subject(a))) return false;
     constexpr size_t kTest = attribute ? 2 : 1;
     if (a.positional.size() < kTest) r.Fail("FilterArgumentError", "Missing parameter for attribute name");
-    if (source == nullptr) IteratorOf(r, Subject(a));  // fails
+    IteratorObject& items = source != nullptr ? *source : *IteratorOf(r, Subject(a));  // which fails
     const std::vector<TemplateValue> parts =
         attribute ? AttributeParts(r, a.positional[1]) : std::vector<TemplateValue>();
-    while (r.Next(*source, out)) {
+    while (r.Next(items, out)) {
       const TemplateValue value = Attribute(r, out, parts, {}, false);
       bool passes = false;
       if (a.positional.size() == kTest) {

@@ -44,6 +44,7 @@ std::vector<Type> InferConv1d(const InferContext& c) {
 void EvalConv1d(const EvalContext& c) {
   const Tensor& x = c.operands[1];
   const int64_t channels = DimOf(x, 1), taps = DimOf(c.operands[2], 0);
+  const int64_t slots = std::max<int64_t>(1, taps - 1);  // of the ring, which has at least one
   const auto* weight = c.operands[2].as<float>();
   const float* bias = c.operands.size() > 4 ? c.operands[4].as<float>() : nullptr;
   for (int64_t s = 0; s < DimOf(x, 0); ++s) {
@@ -54,12 +55,12 @@ void EvalConv1d(const EvalContext& c) {
       float y = 0;
       for (int64_t j = std::max<int64_t>(0, taps - 1 - pos); j < taps; ++j) {
         const int64_t at = pos - (taps - 1) + j;
-        const float input = at == pos ? newest[i] : ring[at % (taps - 1) * channels + i];
+        const float input = at == pos ? newest[i] : ring[at % slots * channels + i];
         y = std::fma(weight[j * channels + i], input, y);
       }
       c.results[0].as<float>()[s * channels + i] = bias != nullptr ? y + bias[i] : y;
     }
-    std::copy_n(newest, channels, ring + pos % (taps - 1) * channels);
+    std::copy_n(newest, channels, ring + pos % slots * channels);
   }
 }
 

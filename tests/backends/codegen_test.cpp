@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -49,14 +50,22 @@ struct Outcome {
 
 Outcome Call(LlmcPhaseFn entry, int layers, uint32_t rows, uint32_t abort_request = 0) {
   std::vector<float> weights(static_cast<size_t>(layers + 1) * kWidth), shared(16 + rows * kWidth + 16);
-  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i / kWidth + 1);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const size_t layer = i / kWidth;
+    weights[i] = static_cast<float>(layer + 1);
+  }
   Outcome run;
   run.logits.resize(rows * kWidth);
   alignas(64) LlmcBarrier barrier{};
   // Vector loads want aligned rows.
-  auto* aligned = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(shared.data()) + 31) / 32 * 32);
+  const auto align = [](std::vector<float>& values) {
+    void* begin = values.data();
+    size_t space = values.size() * sizeof(float);
+    return static_cast<uint8_t*>(std::align(32, 1, begin, space));
+  };
+  uint8_t* aligned = align(shared);
   std::vector<float> aligned_weights(weights.size() + 16);
-  auto* w = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(aligned_weights.data()) + 31) / 32 * 32);
+  uint8_t* w = align(aligned_weights);
   std::memcpy(w, weights.data(), weights.size() * sizeof(float));
   LlmcContext context{};
   context.weights = w;
