@@ -90,7 +90,7 @@ TEST(Gguf, MagicAndVersion) {
   }
   for (std::string_view magic : {"GGUf", "FUGG", "\0\0\0\0"}) {
     std::string file = Tiny().File();
-    file.replace(0, 4, magic.substr(0, 4).data(), 4);
+    file.replace(0, 4, magic, 0, 4);
     ErrorFor(DiagKind::BadFormat, file);
   }
 }
