@@ -1,6 +1,7 @@
 // Linked code = JIT = interpreter, to the bit: threads, chunks, phases, weight types, optional passes; and the bytes of
 // a plan depend on nothing but the model.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -60,7 +61,7 @@ std::vector<float> Reference(const Module& forward, const WeightSource& weights,
 
 ::testing::AssertionResult SameBits(const float* expected, std::span<const float> got) {
   for (size_t i = 0; i < got.size(); ++i) {
-    if (std::memcmp(&expected[i], &got[i], sizeof(float)) != 0) {
+    if (std::bit_cast<uint32_t>(expected[i]) != std::bit_cast<uint32_t>(got[i])) {
       return ::testing::AssertionFailure() << "logit " << i << ": expected " << expected[i] << ", got " << got[i];
     }
   }
