@@ -396,7 +396,7 @@ TEST(Load, LoraAdaptersAreMerged) {
   std::vector<float> b(24 * 2);
   for (size_t i = 0; i < a.size(); ++i) a[i] = 0.125F * static_cast<float>(static_cast<int>(i % 7) - 3);
   for (size_t i = 0; i < b.size(); ++i) b[i] = 0.25F * static_cast<float>(static_cast<int>(i % 5) - 2);
-  const auto adapter = [&](const std::string& config, std::vector<test::StTensor> tensors) {
+  const auto adapter = [&](const std::string& config, const std::vector<test::StTensor>& tensors) {
     std::filesystem::create_directories(dir.path() + "/adapter");
     dir.Write("adapter/adapter_config.json", config);
     dir.Write("adapter/adapter_model.safetensors", test::SafetensorsFile(tensors));

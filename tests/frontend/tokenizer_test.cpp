@@ -340,9 +340,8 @@ std::string SmallSentencePiece(const std::string& trainer, const std::string& no
     constexpr char kHex[] = "0123456789ABCDEF";
     out += Piece(std::string("<0x") + kHex[b >> 4] + kHex[b & 15] + ">", 6);
   }
-  for (const char* text : {"\xE2\x96\x81"
-                           "a",
-                           "ab", "\xE2\x96\x81", "a", "b"})
+  const std::string space = "\xE2\x96\x81";
+  for (const std::string& text : {space + "a", std::string("ab"), space, std::string("a"), std::string("b")})
     out += Piece(text, 1);
   return out + Bytes(2, trainer) + Bytes(3, normalizer);
 }

@@ -42,7 +42,7 @@ TEST(Quantize, ScaleTimesSumIsRoundedOnce) {
       int sum = 0;
       int first = 0;
       for (int i = 0; i < 32; ++i) {
-        const int code = a.codes[block * 32 + i];
+        const auto code = static_cast<int>(a.codes[block * 32 + i]);
         sum += code;
         if (i < 16) first += code;
         EXPECT_LE(std::abs(code), 127);

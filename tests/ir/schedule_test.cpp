@@ -8,8 +8,6 @@
 namespace llmc {
 namespace {
 
-using test::Thrown;
-
 const char* const kGood =
     R"(module @tiny {shared_bytes = 4096, private_bytes = 512, weight_bytes = 16384, state_bytes = 8192}
 dim S = 1..64
