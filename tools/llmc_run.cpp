@@ -21,6 +21,7 @@ namespace {
 // This program, when it holds a plan (llmc compile --standalone): by /proc, and where there is none by the name that it
 // was started with. Empty: it holds none.
 std::string OwnPlan() {
+  // An integer is what the kernel's vector holds. NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   for (const char* path : {"/proc/self/exe", name}) {
     if (path == nullptr) continue;

@@ -17,7 +17,6 @@ namespace llmc {
 namespace {
 
 using test::Thrown;
-using test::Wrap;
 
 const char* const kGood = R"(module @tiny {after = import}
 dim S = 1..64

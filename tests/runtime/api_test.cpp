@@ -1,5 +1,6 @@
 // The C interface: what it gives is what the layers below give, errors are statuses with a message, saved sessions are
 // bound to their plan, and threads may share a model and cancel each other.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -109,7 +110,7 @@ TEST(Api, OpensDescriptorsAndMemory) {
   std::vector<uint8_t> room(bytes.size() + 128);
   for (size_t shift : {size_t{0}, size_t{4}}) {  // at a multiple of 64, and not
     uint8_t* at = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) + shift;
-    std::memcpy(at, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), at);
     const llmc_api::Model in_memory(at, bytes.size());
     llmc_api::Session session(in_memory);
     EXPECT_TRUE(SameBits(Row(session.Prefill(Tokens(9))), HashLogits(Tokens(9))));

@@ -401,7 +401,7 @@ TEST(Constraint, TheStartOfATextIsWhatIsPrinted) {
   tables.token_flags = {kTokenSpecial, kTokenInModel, kTokenInModel, kTokenInModel, kTokenInModel, kTokenInModel};
   tables.scores.assign(6, -1);
   tables.unk = 2;
-  const auto allowed = [](const TokenizerTables& t, std::vector<int32_t> before) {
+  const auto allowed = [](const TokenizerTables& t, const std::vector<int32_t>& before) {
     const std::string section = BuildTokenizerSection(t);
     TokenConstraint constraint(ParseGbnf("root ::= \"yes\" \" no\"?", "g"), Tokenizer(section), kEnd);
     for (const int32_t id : before) constraint.Accept(id);

@@ -17,7 +17,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // How often each id is drawn in `draws`.
-std::map<int32_t, int> Counts(const std::vector<float>& logits, SamplerOptions options, int draws = 100000) {
+std::map<int32_t, int> Counts(const std::vector<float>& logits, const SamplerOptions& options, int draws = 100000) {
   Sampler sampler(options);
   std::map<int32_t, int> counts;
   for (int i = 0; i < draws; ++i) ++counts[sampler.Next(logits, 0)];

@@ -44,7 +44,7 @@ Edit First(OpKind kind, const std::function<void(Module&, Func&, Op&)>& edit) {
     return found;
   };
 }
-Edit SetAttr(OpKind kind, const char* name, AttrValue value) {
+Edit SetAttr(OpKind kind, const char* name, const AttrValue& value) {
   return First(kind, [=](Module&, Func&, Op& op) { op.attrs.Set(name, value); });
 }
 Edit SwapOperands(OpKind kind, size_t a, size_t b) {
