@@ -396,6 +396,8 @@ std::span<const float> Session::DecodeTogether(std::span<Session* const> session
   std::vector<int32_t> positions(rows);
   std::vector<uint64_t> bases(rows);
   LlmcContext context = first.ContextOf(rows);
+  // Offsets go up from the lowest states: pointers don't wrap.
+  for (const Session* session : sessions) context.states = std::min(context.states, session->states_.data());
   for (uint32_t i = 0; i < rows; ++i) {
     Session& session = *sessions[i];
     if (session.workspace_ != first.workspace_ || session.manifest_ != first.manifest_)
@@ -405,8 +407,7 @@ std::span<const float> Session::DecodeTogether(std::span<Session* const> session
     }
     session.CheckTokens({&tokens[i], 1});
     positions[i] = static_cast<int32_t>(session.pos_);
-    // From one allocation to another, modulo 2^64.
-    bases[i] = reinterpret_cast<uintptr_t>(session.states_.data()) - reinterpret_cast<uintptr_t>(first.states_.data());
+    bases[i] = reinterpret_cast<uintptr_t>(session.states_.data()) - reinterpret_cast<uintptr_t>(context.states);
     context.total = std::max(context.total, session.pos_ + 1);
   }
   for (Session* session : sessions) session->written_ = std::max(session->written_, session->pos_ + 1);
