@@ -1,5 +1,7 @@
 """mxfp4 as gpt-oss' checkpoints keep it: two tensors of bytes instead of one of numbers. What they say is transformers' own reading of them."""
 
+import json
+
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType, quants
@@ -32,6 +34,20 @@ def numbers(codes, exponents):
 def rounded(value):
     """A parameter's values as the codes say them."""
     return numbers(*pairs(value))
+
+
+def plain(folder, scratch):
+    """The checkpoint, or one in the folder `scratch` with numbers in place of codes: transformers reads those without a library for devices."""
+    config = json.loads((folder / "config.json").read_text())
+    if config.pop("quantization_config", None) is None:
+        return folder
+    tensors = load_file(folder / "model.safetensors")
+    for name in [n for n in tensors if n.endswith("_blocks")]:
+        base = name.removesuffix("_blocks")
+        tensors[base] = torch.from_numpy(numbers(tensors.pop(name).numpy(), tensors.pop(base + "_scales").numpy())).to(torch.bfloat16)
+    save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
+    (scratch / "config.json").write_text(json.dumps(config))
+    return scratch
 
 
 def pack(path):
