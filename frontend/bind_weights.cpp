@@ -8,17 +8,36 @@
 
 #include <fmt/format.h>
 
+#include "frontend/mxfp4_pairs.h"
+
 namespace llmc {
 namespace {
 
 constexpr size_t kNamesInMessage = 8;
+
+int64_t CountOf(const std::vector<int64_t>& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
 
 // Where the bytes of one weight lie: `parts` of equal size one behind another, rows of `row_bytes`.
 struct Stored {
   std::shared_ptr<const TensorSet> set;
   DType dtype{};
   size_t row_bytes = 0, part_bytes = 0;
-  std::vector<const std::byte*> parts;
+  std::vector<const TensorInfo*> parts;
+
+  // Bytes of part `i`, from its byte `at` on: whole blocks of mxfp4 in two tensors.
+  void Copy(size_t i, size_t at, size_t n, std::byte* out) const {
+    const TensorInfo& part = *parts[i];
+    if (!part.scales) {
+      std::memcpy(out, set->Data(part) + at, n);
+      return;
+    }
+    const auto unit = static_cast<size_t>(InfoOf(dtype).block_bytes);
+    ReadMxfp4(*set, part, at / unit, n / unit, out);
+  }
 };
 
 // Tensors of one shape and type, one behind another, as rows of `columns` elements; 0: a vector, which is one row.
@@ -26,9 +45,9 @@ Stored StoredOf(std::shared_ptr<const TensorSet> set, const std::vector<const Te
   Stored out;
   const TensorInfo& first = *tensors[0];
   out.dtype = first.dtype;
-  out.part_bytes = first.bytes;
-  for (const TensorInfo* t : tensors) out.parts.push_back(set->Data(*t));
-  out.row_bytes = columns == 0 ? first.bytes * tensors.size() : static_cast<size_t>(RowBytes(first.dtype, columns));
+  out.part_bytes = static_cast<size_t>(RowBytes(first.dtype, CountOf(first.dims)));
+  out.parts = tensors;
+  out.row_bytes = columns == 0 ? out.part_bytes * tensors.size() : static_cast<size_t>(RowBytes(first.dtype, columns));
   out.set = std::move(set);
   return out;
 }
@@ -50,7 +69,7 @@ class FileWeights : public WeightSource {
                "rows of $" + ToText(weight.name));
     while (at < stop) {
       const size_t n = std::min(stop - at, s.part_bytes - at % s.part_bytes);
-      std::memcpy(out, s.parts[at / s.part_bytes] + at % s.part_bytes, n);
+      s.Copy(at / s.part_bytes, at % s.part_bytes, n, out);
       out += n;
       at += n;
     }
@@ -90,12 +109,6 @@ const TensorInfo* FindByNames(const TensorSet& set, const TensorRule& rule) {
     if (const TensorInfo* t = set.Find(other)) return t;
   }
   return nullptr;
-}
-
-int64_t CountOf(const std::vector<int64_t>& dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
 }
 
 const TensorInfo& Find(const TensorSet& set, const WeightUse& use) {
@@ -173,7 +186,7 @@ void SettleHead(Description& d, const TensorSet& set, std::set<std::string_view>
   if (!d.ends.tied || stored == nullptr) return;
   const TensorInfo& t = FindChecked(set, head);
   const TensorInfo& embed = FindChecked(set, WeightsOf(d)[0]);
-  if (t.dtype == embed.dtype && std::memcmp(set.Data(t), set.Data(embed), t.bytes) == 0) {
+  if (t.dtype == embed.dtype && !t.scales && !embed.scales && std::memcmp(set.Data(t), set.Data(embed), t.bytes) == 0) {
     used.insert(t.name);
     return;
   }

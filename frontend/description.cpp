@@ -133,17 +133,19 @@ void Complete(Description& d, const std::string& file) {
           std::isdigit(static_cast<unsigned char>(name[0])) == 0,
       fmt::format("name is {}, must be 1 to 64 letters, digits and '_', not starting with a digit", JsonQuote(name)));
   check.Require(d.ends.position_offset >= 0 && d.ends.position_offset <= Checker::kMaxCount - d.model.max_context,
-                fmt::format("ends.position_offset is {}", d.ends.position_offset));
+                fmt::format("ends.position_offset is {}, must be at least 0 and, with max_context, at most {}",
+                            d.ends.position_offset, Checker::kMaxCount));
   check.Require(d.ends.token_types >= 0 && d.ends.token_types <= Checker::kMaxWidth,
-                fmt::format("ends.token_types is {}", d.ends.token_types));
+                fmt::format("ends.token_types is {}, must be 0 (none) to {}", d.ends.token_types, Checker::kMaxWidth));
   check.Require(d.ends.token_types == 0 || d.ends.output == ModelOutput::Hidden,
                 "ends.token_types goes with ends.output hidden");
   check.Require(d.model.per_layer >= 0 && d.model.per_layer <= Checker::kMaxWidth,
-                fmt::format("per_layer is {}", d.model.per_layer));
+                fmt::format("per_layer is {}, must be 0 (none) to {}", d.model.per_layer, Checker::kMaxWidth));
   if (d.model.per_layer > 0) {
     check.Size("per_layer_vocab", d.model.per_layer_vocab, Checker::kMaxCount / d.model.n_layers);
     check.Require(d.model.per_layer <= Checker::kMaxWidth / d.model.n_layers,
-                  fmt::format("per_layer is {} for {} layers", d.model.per_layer, d.model.n_layers));
+                  fmt::format("per_layer is {}, must be at most {} for {} layers", d.model.per_layer,
+                              Checker::kMaxWidth / d.model.n_layers, d.model.n_layers));
   } else {
     d.model.per_layer_vocab = 0;
   }

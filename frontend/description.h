@@ -112,7 +112,8 @@ struct TensorRule {
   bool transposed = false;          // a matrix stored as [in, out]
   std::vector<double> values;       // the numbers themselves, instead of a tensor
   // The tensor holds these weights (their names without layer), rows below one another; this is one of them. In each of
-  // `groups` equal runs of rows stand the rows of all parts: a field's name ("attention.n_heads"), or "" and a number.
+  // `groups` equal runs of rows stand the rows of all parts: a field's name ("attention.n_heads"), a product of some
+  // ("ffn.count * ffn.d_ff"), or "" and a number.
   std::vector<std::string> parts;
   std::string groups;
   int64_t group_count = 1;

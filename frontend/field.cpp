@@ -118,8 +118,11 @@ const Field* FindField(const Fields& fields, std::string_view name) {
 
 void WriteFields(JsonWriter& out, const Fields& fields) {
   for (const Field& f : fields) {
+    const FieldValue v = GetField(f);
+    // A number that nobody has given, of a part that nothing reads.
+    if (v.kind == FieldValue::Kind::Float && std::isnan(v.number)) continue;
     out.Key(f.name);
-    Write(out, GetField(f));
+    Write(out, v);
   }
 }
 

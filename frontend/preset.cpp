@@ -3,6 +3,7 @@
 #include "frontend/preset.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -213,11 +214,64 @@ class Mapper {
     }
   }
 
+  // Completes the description. What is wrong is said of fields; notes say which keys of the config they come from.
+  void Finish() {
+    try {
+      Complete(d_, config_.file());
+    } catch (const InputError& error) {
+      Explain(error);
+    }
+  }
+  // The error again, with the keys that the fields and locals in its message come from.
+  [[noreturn]] void Explain(const InputError& error) const {
+    Diag diag = error.diag();
+    for (const auto& [name, rule] : AllRules()) {
+      if (!HasWord(diag.message, name)) continue;
+      std::set<std::string> seen, keys;
+      Sources(name, seen, keys);
+      std::erase_if(keys, [&](const std::string& k) { return !config_.Find(k) || HasWord(diag.message, k); });
+      const std::string note = fmt::format("{} comes from {}", name, fmt::join(keys, ", "));
+      if (!keys.empty() && std::find(diag.notes.begin(), diag.notes.end(), note) == diag.notes.end())
+        diag.notes.push_back(note);
+    }
+    throw InputError(std::move(diag));
+  }
+
   Description& description() { return d_; }
   const std::set<std::string>& mapped() const { return mapped_; }
 
  private:
   using RuleList = std::vector<std::pair<std::string, Json>>;
+
+  // Rules of all blocks and of each one.
+  RuleList AllRules() const {
+    RuleList all = section_.Merged("fields");
+    for (const auto& [block, fields] : section_.Merged("blocks")) {
+      for (const auto& [name, rule] : fields.members()) all.emplace_back(std::string(name), rule);
+    }
+    return all;
+  }
+
+  // The keys that the rules of a name read, and those of the names that they read.
+  void Sources(const std::string& name, std::set<std::string>& seen, std::set<std::string>& keys) const {
+    if (!seen.insert(name).second) return;
+    for (const auto& [other, rule] : AllRules()) {
+      if (other != name) continue;
+      CollectKeys(rule, arch_, keys);
+      std::set<std::string> names;
+      CollectNames(rule, names);
+      for (const std::string& n : names) Sources(n, seen, keys);
+    }
+  }
+
+  static bool HasWord(std::string_view text, std::string_view word) {
+    const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; };
+    for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+      const size_t end = at + word.size();
+      if ((at == 0 || !joins(text[at - 1])) && (end == text.size() || !joins(text[end]))) return true;
+    }
+    return false;
+  }
 
   // Applies the rules in their order, each behind those that it reads. Names that start with "$" are locals.
   void Set(Rules& rules, Block& block, const RuleList& list) {
@@ -278,11 +332,14 @@ bool Lists(const Json& section, std::string_view key, std::string_view name) {
 // first that doesn't insist on its classes ("only_architectures").
 Json Choose(const std::vector<Json>& presets, std::string_view format, std::string_view key, std::string_view name,
             const Place& place, const std::vector<std::string>& classes = {}) {
-  std::vector<std::string> known;
+  std::set<std::string> known;
   Json first;
   for (const Json& preset : presets) {
     Json section = preset.Find(format);
-    if (section) known.push_back(NameOf(preset));
+    for (const Json& item : section ? section.Find(key).items() : std::vector<Json>()) known.emplace(item.AsString());
+    if (const Json wrappers = section ? section.Find("wrappers") : Json()) {
+      for (const auto& [type, inner] : wrappers.members()) known.emplace(type);
+    }
     if (!Lists(section, key, name)) continue;
     const bool listed = std::any_of(classes.begin(), classes.end(),
                                     [&](const std::string& c) { return Lists(section, "architectures", c); });
@@ -299,11 +356,15 @@ Description Map(const ConfigSource& config, const std::vector<Json>& presets, co
   Section section(presets, preset, format);
   Mapper mapper(config, section, arch);
   mapper.Exclusive();
-  mapper.Blocks();
+  try {
+    mapper.Blocks();
+  } catch (const InputError& error) {
+    mapper.Explain(error);
+  }
   mapper.Tensors();
   Description& d = mapper.description();
   d.model.name = NameOf(preset);
-  Complete(d, config.file());
+  mapper.Finish();
   KeepUsedTensorRules(d);
   mapper.Equalities();
   mapper.Uniform();
@@ -343,14 +404,24 @@ Description DescribeHf(const HfConfig& config, const PresetOptions& options) {
   std::vector<Json> presets = LoadPresets();
   std::string type = RequiredText(config, "model_type");
   // A model of several kinds of input keeps its text part's config in an object.
+  std::string wrapped;
   for (const Json& preset : presets) {
     const Json wrappers = preset.Find("hf") ? preset.Find("hf").Find("wrappers") : Json();
     const Json key = wrappers ? wrappers.Find(type) : Json();
     const Json inner = key ? config.root().Find(key.AsString()) : Json();
-    if (!inner || !inner.is(JsonKind::Object)) continue;
+    if (key) wrapped = key.AsString();
+    if (!inner) continue;
+    if (!inner.is(JsonKind::Object))
+      Fail(DiagKind::BadValue, inner.place(),
+           fmt::format("{} must be an object, is {}", key.AsString(), inner.source().substr(0, kShownBytes)));
     CheckWrapper(config, key.AsString(), options);
     return Map(HfConfig(inner, config.file()), presets, preset, "hf", type, options);
   }
+  const bool plain = std::any_of(presets.begin(), presets.end(),
+                                 [&](const Json& p) { return Lists(p.Find("hf"), "model_types", type); });
+  if (!wrapped.empty() && !plain)
+    Fail(DiagKind::MissingKey, {config.file(), ""},
+         fmt::format("{} is missing: a config of model_type {} keeps its text part's there", wrapped, JsonQuote(type)));
   const auto classes = config.Strings("architectures");
   Json preset = Choose(presets, "hf", "model_types", type, config.Find("model_type")->value.place,
                        classes.value_or(std::vector<std::string>()));

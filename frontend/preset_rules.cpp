@@ -184,6 +184,10 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
       Fail(DiagKind::BadValue, value.place, fmt::format("{} must be a plain value, is {}", key, value.shown));
     }
     RefuseAnother(keys, key, value);
+    if (const Json least = rule.Find("least");
+        least && (value.kind != FieldValue::Kind::Int || value.integer < least.AsInt()))
+      Fail(DiagKind::BadValue, value.place,
+           fmt::format("{} must be an integer of at least {}, is {}", key, least.AsInt(), value.shown));
     if (Json map = MapOf(rule)) return Translate(key, map, value);
     value.shown = fmt::format("{} (key {})", value.shown, key);
     return value;

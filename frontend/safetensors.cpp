@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "frontend/json.h"
+#include "frontend/mxfp4_pairs.h"
 
 namespace llmc {
 namespace {
@@ -22,8 +23,10 @@ constexpr JsonLimits kHeaderLimits{kMaxHeaderBytes, uint64_t{1} << 18, 4};
 constexpr JsonLimits kIndexLimits{uint64_t{32} << 20, uint64_t{1} << 18, 8};
 constexpr uint64_t kMinHeader = 2;  // "{}"
 
-constexpr std::array<std::string_view, 12> kUnsupportedTypes = {"F64", "I64", "I32", "I16",  "I8",      "U64",
-                                                                "U32", "U16", "U8",  "BOOL", "F8_E4M3", "F8_E5M2"};
+constexpr std::array<std::string_view, 11> kUnsupportedTypes = {"F64", "I64", "I32",  "I16",     "I8",     "U64",
+                                                                "U32", "U16", "BOOL", "F8_E4M3", "F8_E5M2"};
+// Bytes, whose meaning their names say.
+constexpr std::string_view kBytesType = "U8";
 
 std::optional<DType> SupportedType(std::string_view text) {
   if (text == "F32") return DType::F32;
@@ -61,7 +64,9 @@ Json Required(const Json& object, std::string_view key, const std::string& name)
 TensorInfo ReadTensor(std::string_view name, const Json& entry, uint64_t data_bytes) {
   TensorInfo t;
   t.name = name;
-  t.dtype = ReadType(Required(entry, "dtype", t.name), t.name);
+  const Json type = Required(entry, "dtype", t.name);
+  t.bytes_only = type.AsString() == kBytesType;
+  if (!t.bytes_only) t.dtype = ReadType(type, t.name);
   for (const Json& d : Required(entry, "shape", t.name).items())
     t.dims.push_back(static_cast<int64_t>(ReadCount(d, "a dim")));
   Json offsets = Required(entry, "data_offsets", t.name);
@@ -73,14 +78,15 @@ TensorInfo ReadTensor(std::string_view name, const Json& entry, uint64_t data_by
          fmt::format("safetensors: tensor {} at [{}, {}) of {} bytes of data (truncated?)", JsonQuote(name), begin, end,
                      data_bytes));
   }
-  if (!TensorBytes(t.dtype, t.dims, &t.bytes)) {
+  const DTypeInfo& info = InfoOf(t.dtype);
+  if (!TensorBytes(1, t.bytes_only ? 1 : info.block_bytes, t.dims, &t.bytes)) {
     Fail(DiagKind::BadFormat, entry.place(),
          fmt::format("safetensors: tensor {}: the size of {} overflows", JsonQuote(name), ShapeText(t.dims)));
   }
   if (t.bytes != end - begin) {
     Fail(DiagKind::BadFormat, offsets.place(),
          fmt::format("safetensors: tensor {}: {} of {} takes {} bytes, data_offsets give {}", JsonQuote(name),
-                     ShapeText(t.dims), InfoOf(t.dtype).text, t.bytes, end - begin));
+                     ShapeText(t.dims), type.AsString(), t.bytes, end - begin));
   }
   t.offset = begin;
   return t;
@@ -156,6 +162,7 @@ TensorSet OpenIndex(const std::string& path) {
     if (!named.contains(name))
       Fail(DiagKind::UnusedTensor, set.PlaceOf(t), fmt::format("the index {} does not name this tensor", path));
   }
+  PairMxfp4(set);
   return set;
 }
 
@@ -200,6 +207,7 @@ TensorSet OpenSafetensors(const std::string& path) {
   TensorSet set;
   auto file = std::make_shared<const MappedFile>(path);
   set.Add(file, ParseSafetensors(file->bytes(), path));
+  PairMxfp4(set);
   return set;
 }
 

@@ -32,11 +32,14 @@ void TensorSet::Add(std::shared_ptr<const MappedFile> file, std::vector<TensorIn
 std::string ShapeText(const std::vector<int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
 
 bool TensorBytes(DType dtype, const std::vector<int64_t>& dims, uint64_t* bytes) {
-  const DTypeInfo& info = InfoOf(dtype);
+  return TensorBytes(InfoOf(dtype).block, InfoOf(dtype).block_bytes, dims, bytes);
+}
+
+bool TensorBytes(int64_t block, int64_t block_bytes, const std::vector<int64_t>& dims, uint64_t* bytes) {
   int64_t inner = dims.empty() ? 1 : dims.back();
-  if (inner < 0 || inner % info.block != 0) return false;
+  if (inner < 0 || inner % block != 0) return false;
   int64_t total = 0;
-  if (__builtin_mul_overflow(inner / info.block, static_cast<int64_t>(info.block_bytes), &total)) return false;
+  if (__builtin_mul_overflow(inner / block, block_bytes, &total)) return false;
   for (size_t i = 0; i + 1 < dims.size(); ++i) {
     if (dims[i] < 0 || __builtin_mul_overflow(total, dims[i], &total)) return false;
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,13 @@ struct TensorInfo {
   uint64_t offset = 0;        // of the first byte, from the start of its file
   uint64_t bytes = 0;
   uint32_t file = 0;  // index into TensorSet::files
+  // mxfp4 in two tensors (mxfp4_pairs.h): `offset` and `bytes` are those of the codes, these of the exponents.
+  struct Scales {
+    uint32_t file = 0;
+    uint64_t offset = 0;
+  };
+  std::optional<Scales> scales;
+  bool bytes_only = false;  // of plain bytes, with no dtype; a set that is open has no such tensor
 };
 
 // All tensors of a model, in one or more mapped files.
@@ -39,8 +47,9 @@ struct TensorSet {
 // "[3, 4]"
 std::string ShapeText(const std::vector<int64_t>& dims);
 
-// Bytes of a tensor of these dims in rows layout. False when a dim is negative, a product overflows int64, or the
-// innermost dim is not whole blocks.
+// Bytes of a tensor of these dims in rows layout, of blocks of so many elements and bytes. False when a dim is negative, a
+// product overflows int64, or the innermost dim is not whole blocks.
+bool TensorBytes(int64_t block, int64_t block_bytes, const std::vector<int64_t>& dims, uint64_t* bytes);
 bool TensorBytes(DType dtype, const std::vector<int64_t>& dims, uint64_t* bytes);
 
 }  // namespace llmc

@@ -117,10 +117,18 @@ WeightUse UseOf(const Description& d, const WeightRow& row, int layer) {
   return use;
 }
 
+// 0: a name is no size, or the product is beyond all sizes.
 int64_t GroupsOf(const Description& d, const Block& block, const TensorRule& rule) {
   if (rule.groups.empty()) return rule.group_count;
-  auto v = GetField(d, block, rule.groups);
-  return v && v->kind == FieldValue::Kind::Int ? v->integer : 0;
+  constexpr std::string_view kTimes = " * ";
+  int64_t product = 1;
+  for (std::string_view rest = rule.groups; !rest.empty();) {
+    const size_t end = std::min(rest.find(kTimes), rest.size());
+    const auto v = GetField(d, block, rest.substr(0, end));
+    rest.remove_prefix(std::min(end + kTimes.size(), rest.size()));
+    if (!v || v->kind != FieldValue::Kind::Int || __builtin_mul_overflow(product, v->integer, &product)) return 0;
+  }
+  return product;
 }
 
 // What is wrong with a fused tensor's rule; "": nothing.

@@ -64,13 +64,18 @@ void Run(Interpreter& interpreter, const char* func, std::span<const int32_t> to
 
 }  // namespace
 
+std::vector<int32_t> SeededTypes(const Module& module, size_t count) {
+  std::vector<int32_t> types(count);
+  const Func* func = HiddenFunc(module);
+  const bool typed = func != nullptr && TableRows(module, *func, EntryInput::Types) > 1;
+  for (size_t i = 0; i < types.size(); ++i) types[i] = typed && i > types.size() / 2 ? 1 : 0;
+  return types;
+}
+
 std::vector<float> EvaluateHidden(const Module& module, const WeightSource& weights, int threads) {
   const Func* func = HiddenFunc(module);
   if (func == nullptr) return {};
-  const std::vector<int32_t> tokens = SeededTokens(module);
-  std::vector<int32_t> types(tokens.size());
-  const bool typed = TableRows(module, *func, EntryInput::Types) > 1;
-  for (size_t i = 0; i < types.size(); ++i) types[i] = typed && i > types.size() / 2 ? 1 : 0;
+  const std::vector<int32_t> tokens = SeededTokens(module), types = SeededTypes(module, tokens.size());
   const int32_t first = 0;
   Interpreter interpreter(module, weights, threads);
   return interpreter.Run(

@@ -13,6 +13,8 @@ namespace llmc {
 // @decode for the last ones; of an encoder its hidden rows. A module whose functions disagree among themselves is an
 // InputError (InvalidModule) here already.
 std::vector<float> EvaluateModule(const Module& module, const WeightSource& weights, int threads);
+// The types of such tokens where the model has types, of both kinds; else zeros.
+std::vector<int32_t> SeededTypes(const Module& module, size_t count);
 // The hidden rows of the same tokens, by the function that gives them; empty: there is none.
 std::vector<float> EvaluateHidden(const Module& module, const WeightSource& weights, int threads);
 

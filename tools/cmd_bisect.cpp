@@ -52,7 +52,7 @@ std::string Text(const Bisection& found, const std::vector<Stage>& stages, const
   if (!found.phases.empty()) text += fmt::format("  its functions disagree: {}\n", found.phases);
   const Difference& d = found.logits;
   if (d.values > 0)
-    text += fmt::format("  logits: {} of {} differ, max abs {}, ulp {}, NMSE {}\n", d.unequal, d.values,
+    text += fmt::format("  results: {} of {} differ, max abs {}, ulp {}, NMSE {}\n", d.unequal, d.values,
                         ShortNumber(d.max_abs), d.max_ulp, ShortNumber(d.worst_nmse));
   if (found.culprit) {
     const Culprit& c = *found.culprit;
@@ -168,12 +168,12 @@ int CommandBisect(const BisectFlags& flags) {
     found = BisectStages(stages, *model.weights, threads);
   } else {
     const NpyArray reference = ReadNpy(flags.reference);
-    const auto vocab = static_cast<size_t>(VocabOf(stages[0].module));
+    const auto width = static_cast<size_t>(RowWidth(stages[0].module));
     const std::vector<int32_t> tokens = ParseTokens(flags.tokens);
-    if (reference.values.size() != tokens.size() * vocab)
+    if (reference.values.size() != tokens.size() * width)
       Fail(DiagKind::ShapeMismatch, {flags.reference, ""},
-           fmt::format("{} values; {} tokens of a vocabulary of {} have {}", reference.values.size(), tokens.size(),
-                       vocab, tokens.size() * vocab));
+           fmt::format("{} values; {} tokens with rows of {} have {}", reference.values.size(), tokens.size(), width,
+                       tokens.size() * width));
     found = BisectReference(stages, *model.weights, threads, tokens, reference.values,
                             flags.tolerance > 0 ? flags.tolerance : 1e-2);
   }

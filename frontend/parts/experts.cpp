@@ -72,13 +72,16 @@ class Experts : public Ffn {
                               Checker::kMaxCount));
     if (groups_ == 0) groups_ = 1;
     if (keep_ == 0) keep_ = groups_;
-    check.Require(groups_ > 0 && count_ % groups_ == 0, fmt::format("ffn.groups {} don't divide {}", groups_, count_));
+    check.Require(groups_ > 0 && count_ % groups_ == 0,
+                  fmt::format("ffn.groups {} must be positive and divide ffn.count {}", groups_, count_));
     check.Require(
         keep_ > 0 && keep_ <= groups_ && used_ <= count_ / groups_ * keep_,
         fmt::format("ffn.keep is {}: {} experts are chosen from {} of {} groups", keep_, used_, keep_, groups_));
-    check.Require(renorm_by_ >= 0 && renorm_by_ <= 1e30, fmt::format("ffn.renorm_by is {}", renorm_by_));
+    check.Require(renorm_by_ >= 0 && renorm_by_ <= 1e30,
+                  fmt::format("ffn.renorm_by is {}, must be 0 to 1e+30", renorm_by_));
     check.Nonzero("ffn.weight_scale", weight_scale_);
-    check.Require(shared_ >= 0 && shared_ <= Checker::kMaxWidth, fmt::format("ffn.shared is {}", shared_));
+    check.Require(shared_ >= 0 && shared_ <= Checker::kMaxWidth,
+                  fmt::format("ffn.shared is {}, must be 0 (none) to {}", shared_, Checker::kMaxWidth));
     check.Require(!shared_gate_ || shared_ != 0, "ffn.shared_gate goes with ffn.shared");
   }
 

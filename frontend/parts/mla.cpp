@@ -26,7 +26,8 @@ class Mla : public Mixer {
     constexpr int64_t kMostHead = 4096, kTile = 16;  // rows of a packed tile, which belong to one head
     check.Size("mla.n_heads", n_heads_, Checker::kMaxWidth / (2 * kMostHead));
     check.Size("mla.kv_lora", kv_lora_, kMostHead);
-    check.Require(q_lora_ >= 0 && q_lora_ <= Checker::kMaxWidth, fmt::format("mla.q_lora is {}", q_lora_));
+    check.Require(q_lora_ >= 0 && q_lora_ <= Checker::kMaxWidth,
+                  fmt::format("mla.q_lora is {}, must be 0 (none) to {}", q_lora_, Checker::kMaxWidth));
     check.Size("mla.d_nope", d_nope_, kMostHead);
     check.Size("mla.d_rope", d_rope_, kMostHead);
     check.Size("mla.d_v", d_v_, kMostHead);

@@ -6,6 +6,8 @@ import unittest
 
 from harness import GOLDEN, LLMC, ONEDNN, SOURCE, TINY, CliTest, npy
 
+HIDDEN = SOURCE / "tests" / "data" / "golden-hidden"
+
 
 class VerifyTest(CliTest):
     def test_table(self):
@@ -32,6 +34,50 @@ class VerifyTest(CliTest):
 
     def test_needs_weights(self):
         self.fails(2, LLMC, "verify", TINY, "--no-weights", says="weights")
+
+
+class EncoderTest(CliTest):
+    """The same of models that give hidden rows."""
+
+    MODEL = HIDDEN / "bert-types"
+
+    def test_verify(self):
+        out = self.ok(LLMC, "verify", self.MODEL).stdout
+        self.assertIn("code: hidden, 2 threads", out)
+        self.assertNotIn("BROKEN", out)
+        report = json.loads(self.ok(LLMC, "verify", HIDDEN / "modernbert-local-gguf" / "model.gguf", "--json").stdout)
+        self.assertTrue(report["holds"])
+
+    def test_bisect(self):
+        self.assertIn("nothing breaks", self.ok(LLMC, "bisect", self.MODEL).stdout)
+        golden = json.loads((self.MODEL / "golden.json").read_text())
+        self.assertTrue(any(golden["types"]))  # the reference is of a pair, and bisect gives types of 0
+        tokens = ",".join(map(str, golden["prompt"]))
+        self.fails(1, LLMC, "bisect", self.MODEL, "--reference", self.MODEL / "hidden.npy", "--tokens", tokens, "--tolerance", "1e-9", says="")
+        plain = HIDDEN / "eurobert-bias"
+        tokens = ",".join(map(str, json.loads((plain / "golden.json").read_text())["prompt"]))
+        self.ok(LLMC, "bisect", plain, "--reference", plain / "hidden.npy", "--tokens", tokens, "--tolerance", "1e-9")
+        self.fails(1, LLMC, "bisect", plain, "--reference", plain / "hidden.npy", "--tokens", "1,2", says=("rows of", "ShapeMismatch"))
+        found = self.fails(1, LLMC, "bisect", self.MODEL, "--against", self.edited()).stdout
+        self.assertIn("first op that parts", found)
+
+    def edited(self):
+        """The model with another scale of its scores in the first layer."""
+        description = json.loads(self.ok(LLMC, "describe", self.MODEL).stdout)
+        for block in description["blocks"].values():
+            block["attention"]["scale"] *= 2
+        description["weights"] = str(self.MODEL / "model.safetensors")
+        path = self.folder / "edited.json"
+        path.write_text(json.dumps(description))
+        return path
+
+    def test_trace(self):
+        rows = json.loads(self.ok(LLMC, "trace", self.MODEL, "--tokens", "1,2,3", "--json").stdout)
+        self.assertIn("b0.att", [row["value"] for row in rows])
+        plan = self.compile(self.MODEL)
+        self.ok(LLMC, "trace", plan, "--tokens", "1,2,3", "--npy", self.folder / "a")
+        self.ok(LLMC, "trace", self.MODEL, "--tokens", "1,2,3", "--compare", self.folder / "a")
+        self.fails(1, LLMC, "trace", self.MODEL, "--tokens", ",".join(["1"] * 4000), says=("one call takes", "TooLarge"))
 
 
 class BisectTest(CliTest):

@@ -208,8 +208,10 @@ TEST(Preset, Architectures) {
   EXPECT_NE(message.find("\"mamba\""), std::string::npos) << message;
   for (const std::string& name : PresetNames()) {
     const std::string path = std::string(LLMC_SOURCE_DIR) + "/frontend/arch/" + name + ".json";
-    if (!ParseJson(test::ReadBytes(path), path).Find("hf")) continue;  // GGUF files alone
-    EXPECT_NE(message.find(name), std::string::npos) << message;
+    const Json hf = ParseJson(test::ReadBytes(path), path).Find("hf");
+    if (!hf) continue;  // GGUF files alone
+    for (const Json& type : hf.Find("model_types").items())
+      EXPECT_NE(message.find(std::string(" ") + std::string(type.AsString())), std::string::npos) << message;
   }
   ErrorFor(DiagKind::UnknownArchitecture,
            TinyConfig("llama", "\"architectures\": [\"LlamaForSequenceClassification\"], "));

@@ -3,9 +3,12 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "frontend/mxfp4_pairs.h"
+#include "ir/block_format.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/model_files.h"
 #include "tests/support/temp_dir.h"
@@ -166,6 +169,67 @@ TEST_F(SafetensorsIndex, SameTensorInTwoShards) {
 TEST_F(SafetensorsIndex, BadIndexText) {
   ErrorOf(DiagKind::BadValue, [&] { OpenSafetensors(Index("../x.safetensors", "model-00002-of-00002.safetensors")); });
   ErrorOf(DiagKind::MissingKey, [&] { OpenSafetensors(dir.Write("model.safetensors.index.json", "{}")); });
+}
+
+test::StTensor ByteTensor(std::string name, std::vector<int64_t> dims, std::string data) {
+  return {std::move(name), std::move(dims), std::move(data), "U8"};
+}
+
+// mxfp4 as codes and exponents, in two files: the blocks have code k in the lower bits of byte k, code k + 16 above it.
+TEST_F(SafetensorsIndex, CodesAndExponentsAreOneTensor) {
+  std::string codes, exponents = "\x7f\x80\x01";
+  for (int i = 0; i < 3 * 16; ++i) codes += static_cast<char>((2 * i) % 16 | ((2 * i + 1) % 16) << 4);
+  dir.Write("model-00001-of-00002.safetensors", SafetensorsFile({ByteTensor("a_blocks", {3, 1, 16}, codes)}));
+  dir.Write("model-00002-of-00002.safetensors", SafetensorsFile({ByteTensor("a_scales", {3, 1}, exponents)}));
+  const TensorSet set = OpenSafetensors(dir.Write(
+      "model.safetensors.index.json",
+      R"({"weight_map": {"a_blocks": "model-00001-of-00002.safetensors", "a_scales": "model-00002-of-00002.safetensors"}})"));
+  ASSERT_EQ(set.tensors.size(), 1U);
+  const TensorInfo& t = *set.Find("a_blocks");
+  EXPECT_EQ(t.dtype, DType::MXFP4);
+  EXPECT_EQ(t.dims, (std::vector<int64_t>{3, 32}));
+  std::byte blocks[2 * 17];
+  ReadMxfp4(set, t, 1, 2, blocks);
+  EXPECT_EQ(blocks[0], std::byte{0x80});
+  EXPECT_EQ(blocks[17], std::byte{0x01});
+  for (int block = 0; block < 2; ++block) {
+    uint8_t raw[32];
+    ReadCodes(DType::MXFP4, blocks + 17 * block, 0, raw);
+    for (int k = 0; k < 32; ++k) EXPECT_EQ(raw[k], k % 16) << block << " " << k;
+  }
+}
+
+TEST(Safetensors, BytesThatAreNoPair) {
+  TempDir dir;
+  const auto open = [&](const std::vector<test::StTensor>& tensors) {
+    OpenSafetensors(dir.Write("m.safetensors", SafetensorsFile(tensors)));
+  };
+  const std::string codes(32, '\x11'), exponents(2, '\x7f');
+  open({ByteTensor("a_blocks", {1, 2, 16}, codes), ByteTensor("a_scales", {1, 2}, exponents)});
+  const auto alone = [&](const test::StTensor& tensor) {
+    return ErrorOf(DiagKind::Unsupported, [&] { open({tensor}); });
+  };
+  EXPECT_NE(alone(ByteTensor("a_blocks", {1, 2, 16}, codes)).find("a_blocks"), std::string::npos);
+  EXPECT_NE(alone(ByteTensor("a_scales", {1, 2}, exponents)).find("NAME_blocks and NAME_scales"), std::string::npos);
+  alone(ByteTensor("a", {32}, codes));
+  ErrorOf(DiagKind::Unsupported,
+          [&] { open({ByteTensor("a_blocks", {1, 2, 16}, codes), F32Tensor("a_scales", {1, 2}, {1, 1})}); });
+  const auto unfit = [&](std::vector<int64_t> blocks, std::vector<int64_t> scales) {
+    const auto bytes = [](const std::vector<int64_t>& dims) {
+      size_t n = 1;
+      for (int64_t d : dims) n *= static_cast<size_t>(d);
+      return std::string(n, '\x11');
+    };
+    const std::string message = ErrorOf(DiagKind::ShapeMismatch, [&] {
+      open({ByteTensor("a_blocks", blocks, bytes(blocks)), ByteTensor("a_scales", scales, bytes(scales))});
+    });
+    EXPECT_NE(message.find("a_scales"), std::string::npos) << message;
+  };
+  unfit({1, 2, 16}, {2, 1});
+  unfit({1, 2, 16}, {1, 3});
+  unfit({2, 8}, {2});
+  unfit({16}, {});
+  unfit({0, int64_t{1} << 58, 16}, {0, int64_t{1} << 58});  // 2^63 columns beside no row
 }
 
 TEST(Safetensors, FilesThatAreNone) {

@@ -54,6 +54,7 @@ def main():
     write("json", "all", '{"a": [1, -2.5e3, "\\u00e9\\n", null, true], "b": {"c": {}, "d": []}, "": 18446744073709551615}')
     write("safetensors", "two", safetensors([("a", "F32", [1, 2], bytes(8)), ("b", "BF16", [3], bytes(6))]))
     write("safetensors", "empty", safetensors([]))
+    write("safetensors", "mxfp4", safetensors([("w_blocks", "U8", [1, 2, 16], bytes(range(32))), ("w_scales", "U8", [1, 2], b"\x7f\x80")]))
 
     def u32(value):
         return struct.pack("<I", value)

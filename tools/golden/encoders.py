@@ -14,12 +14,14 @@ import hashlib
 import json
 import pathlib
 import shutil
+import tempfile
 
 import numpy as np
 import torch
 from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, PoolingType, RopeScalingType, get_tensor_name_map, quants
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
+import mxfp4
 from encoder_variants import VARIANTS
 from exact import float64_everywhere, recompute_frequencies
 from families import config_of, values
@@ -46,7 +48,7 @@ def open_exact(kind, folder):
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
     if missing or info["mismatched_keys"]:
         raise SystemExit(f"{folder}: transformers reports {missing}, {info['mismatched_keys']}")
-    return model
+    return model.double()  # some routers ask for float32 where they are made
 
 
 def build(variant, cfg):
@@ -199,7 +201,8 @@ def decoders(out, only):
         if only and not any(folder.name.startswith(name) for name in only):
             continue
         ids = json.loads((folder / "golden.json").read_text())["prompt"]
-        model = open_exact(AutoModelForCausalLM, folder)
+        with tempfile.TemporaryDirectory() as scratch:
+            model = open_exact(AutoModelForCausalLM, mxfp4.plain(folder, pathlib.Path(scratch)))
         rows = hidden_rows(getattr(model, model.base_model_prefix), ids)
         write_npy(out / "golden-hidden/decoders" / f"{folder.name}.npy", rows)
         print(f"decoders/{folder.name:20} sd {rows.std():6.2f}", flush=True)

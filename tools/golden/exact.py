@@ -52,7 +52,7 @@ class ExactModel:
         }
         if bad:
             raise SystemExit(f"{folder}: transformers reports {bad}")
-        self.model.eval()
+        self.model.eval().double()  # some routers ask for float32 where they are made
         recompute_frequencies(self.model)
 
     def logits(self, ids):

@@ -20,6 +20,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import family_gguf
+import mxfp4
 from exact import ExactModel
 from family_variants import VARIANTS
 from make import greedy, write_npy
@@ -78,6 +79,10 @@ def build(variant, cfg):
         if variant.blocks:
             for name, parameter in model.named_parameters():
                 parameter.copy_(torch.from_numpy(family_gguf.as_blocks(name, parameter.numpy(), cfg)))
+        if variant.mxfp4:
+            for name, parameter in model.named_parameters():
+                if mxfp4.is_packed(name):
+                    parameter.copy_(torch.from_numpy(mxfp4.rounded(parameter.numpy())))
     return model.to(getattr(torch, variant.dtype))
 
 
@@ -102,6 +107,10 @@ def make(variant, out):
     (folder / "config.json").write_text(json.dumps(cfg, indent=1) + "\n")
     ids = [int(i) for i in np.random.default_rng(len(variant.name)).integers(0, cfg["vocab_size"], PROMPT)]
     logits, following, margins = logits_of(folder, ids)
+    if variant.mxfp4:
+        mxfp4.pack(folder / "model.safetensors")
+        packed = dict(sorted({**cfg, "quantization_config": mxfp4.CONFIG}.items()))
+        (folder / "config.json").write_text(json.dumps(packed, indent=1) + "\n")
     write_npy(folder / "logits.npy", logits)
     fields = {
         "why": variant.why,

@@ -154,7 +154,7 @@ def keys(writer, arch, cfg):
         writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", "norm_eps", default=1e-6))
     parameters = rope(cfg)
     theta = get(parameters, "rope_theta") or get(cfg, "rope_theta", "rotary_emb_base")
-    if arch == "hunyuan-dense" and parameters.get("alpha"):
+    if arch in ("hunyuan-dense", "hunyuan-moe") and parameters.get("alpha"):
         theta *= parameters["alpha"] ** (d_head / (d_head - 2))
     if theta:
         writer.add_rope_freq_base(theta)
@@ -186,11 +186,13 @@ def keys(writer, arch, cfg):
     experts = get(cfg, "num_experts", "num_local_experts", "n_routed_experts")
     if experts:
         writer.add_expert_count(experts)
+    if experts and cfg.get("num_experts_per_tok"):
         writer.add_expert_used_count(cfg["num_experts_per_tok"])
     if arch == "gpt-oss":
         writer.add_expert_feed_forward_length(cfg["intermediate_size"])
-    if cfg.get("moe_intermediate_size"):
-        writer.add_expert_feed_forward_length(cfg["moe_intermediate_size"])
+    width = cfg.get("moe_intermediate_size")
+    if width:
+        writer.add_expert_feed_forward_length(width[0] if isinstance(width, list) else width)
     if arch in ("qwen35", "qwen35moe", "qwen3next"):
         delta_keys(writer, cfg)
     if arch in ("qwen35", "qwen35moe"):
@@ -203,6 +205,23 @@ def keys(writer, arch, cfg):
         writer.add_expert_shared_feed_forward_length(shared)
     if arch == "deepseek2":
         latent_keys(writer, cfg, parameters)
+        group_keys(writer, cfg)
+    if arch == "glm4moe":
+        group_keys(writer, cfg)
+    if arch == "ernie4_5-moe":
+        writer.add_expert_count(cfg["moe_num_experts"])
+        writer.add_expert_used_count(cfg["moe_k"])
+        writer.add_interleave_moe_layer_step(cfg["moe_layer_interval"])
+        writer.add_leading_dense_block_count(cfg["moe_layer_start_index"])
+        writer.add_expert_shared_count(cfg["moe_num_shared_experts"])
+        writer.add_expert_shared_feed_forward_length(cfg["intermediate_size"] // cfg["num_key_value_heads"])  # whatever the shared experts' width is
+    if arch == "hunyuan-moe":
+        writer.add_expert_used_count(cfg["moe_topk"][0])
+        writer.add_expert_shared_feed_forward_length(cfg["intermediate_size"])
+        writer.add_expert_shared_count(1)
+        writer.add_rope_scaling_type(RopeScalingType.NONE)
+        writer.add_rope_scaling_factor(1)
+        writer.add_rope_scaling_orig_ctx_len(cfg["max_position_embeddings"])
     if arch in ("command-r", "cohere2"):
         writer.add_logit_scale(cfg["logit_scale"])
     if arch in ("gptneox", "stablelm"):
@@ -222,6 +241,10 @@ def latent_keys(writer, cfg, parameters):
     writer.add_value_length_mla(cfg["v_head_dim"])
     if parameters.get("mscale_all_dim") is not None:
         writer.add_rope_scaling_yarn_log_mul(0.1 * parameters["mscale_all_dim"])
+
+
+def group_keys(writer, cfg):
+    """Keys of a mixture whose experts stand in groups, behind some dense layers."""
     writer.add_leading_dense_block_count(cfg["first_k_dense_replace"])
     writer.add_expert_shared_count(cfg["n_shared_experts"])
     writer.add_expert_weights_scale(cfg["routed_scaling_factor"])
@@ -282,6 +305,10 @@ EXPERTS = {
     "feed_forward.gate.weight": ("ffn_gate_inp",),
     "shared_mlp.input_linear.weight": ("ffn_gate_shexp", "ffn_up_shexp"),
     "shared_mlp.output_linear.weight": ("ffn_down_shexp",),
+    "mlp.gate.wg.weight": ("ffn_gate_inp",),
+    "shared_mlp.gate_proj.weight": ("ffn_gate_shexp",),
+    "shared_mlp.up_proj.weight": ("ffn_up_shexp",),
+    "shared_mlp.down_proj.weight": ("ffn_down_shexp",),
     "shared_expert.gate_proj.weight": ("ffn_gate_shexp",),
     "shared_expert.up_proj.weight": ("ffn_up_shexp",),
     "shared_expert.down_proj.weight": ("ffn_down_shexp",),
@@ -292,8 +319,8 @@ EXPERTS = {
 }
 
 
-def add_interleaved(writer, name, value):
-    """Writes a tensor of gpt-oss' own kind, matrices [in, out] and gates in even columns; False: it is none."""
+def add_interleaved(writer, name, value, experts):
+    """Writes a tensor of gpt-oss' own kind, matrices [in, out] in type `experts` and gates in even columns; False: it is none."""
     layer = name.split(".layers.")[1].split(".")[0] if ".layers." in name else ""
     columns = value.swapaxes(-1, -2) if value.ndim == 3 else value  # [experts, out, in], and biases [experts, out]
     parts = {
@@ -310,7 +337,7 @@ def add_interleaved(writer, name, value):
         if name.endswith(end):
             for target, (first, step) in targets.items():
                 part = np.ascontiguousarray(columns[:, first::step] if step > 1 else columns)
-                stored = HALF_BITS if part.ndim == 3 else GGMLQuantizationType.F32
+                stored = experts if part.ndim == 3 else GGMLQuantizationType.F32
                 data = quants.quantize(part.reshape(-1, part.shape[-1]), stored)
                 writer.add_tensor(f"blk.{layer}.{target}", data.reshape((*part.shape[:-1], data.shape[-1])), raw_dtype=stored)
             return True
@@ -378,13 +405,13 @@ def write(path, variant, model, cfg):
     for name, tensor in model.state_dict().items():
         if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
             continue
-        if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy()):
+        if arch == "gpt-oss" and add_interleaved(writer, name, tensor.float().numpy(), GGMLQuantizationType.MXFP4 if variant.mxfp4 else HALF_BITS):
             continue
         values = tensor.float().numpy()
         if (arch != "granitehybrid" and add_experts(writer, name, values, matrices)) or add_latent(writer, name, values, cfg, matrices):
             continue
         of_layer = mamba_tensors if arch == "granitehybrid" else functools.partial(delta_tensors, arch)
-        bias = name.replace("expert_bias", "expert_bias.bias").replace("correction_bias", "correction.bias")
+        bias = name.replace("expert_bias", "expert_bias.bias").replace("correction_bias", "correction.bias").replace("gate.moe_statics", "moe_statics")
         for part, values in of_layer(bias, values, cfg):
             target = names.get_name(part, try_suffixes=(".weight", ".bias"))
             if target is None:

@@ -19,6 +19,7 @@ class Variant:
     transposed: bool = False  # matrices are stored [in, out]
     files: bool = True  # there is a golden of the checkpoint itself, and not of the GGUF file alone
     blocks: bool = False  # its matrices are q8_0, and the logits those of what the blocks say
+    mxfp4: bool = False  # so of experts' matrices, which are mxfp4 in either file
 
     @property
     def tied(self):
@@ -283,6 +284,18 @@ VARIANTS = [
     Variant("erniemoe-interval", "every second layer, no shared expert", "Ernie4_5_MoeForCausalLM",
             sizes("ernie4_5_moe", rms_norm_eps=1e-5, moe_num_experts=5, moe_k=3, moe_intermediate_size=16, moe_num_shared_experts=0,
                   moe_layer_start_index=0, moe_layer_end_index=-1, moe_layer_interval=2, use_bias=False, **v5(10000.0)), spelling=5),
+    Variant("erniemoe-gguf", "as the format has it: a dense layer in front, every second one of the others, a shared expert", "Ernie4_5_MoeForCausalLM",
+            sizes("ernie4_5_moe", rms_norm_eps=1e-5, head_dim=12, moe_num_experts=4, moe_k=2, moe_intermediate_size=16, moe_num_shared_experts=1,
+                  moe_layer_start_index=1, moe_layer_end_index=-1, moe_layer_interval=2, num_hidden_layers=4, intermediate_size=24,
+                  tie_word_embeddings=True, use_bias=False, **v4(500000.0)), gguf="ernie4_5-moe", files=False),
+    Variant("hunyuanmoe-alpha", "QK-norm behind positions, alpha stretches theta; a shared expert without gate; choices as a list", "HunYuanMoEV1ForCausalLM",
+            sizes("hunyuan_v1_moe", head_dim=8, rms_norm_eps=1e-5, intermediate_size=16, num_experts=5, moe_topk=[2, 2], use_qk_norm=True,
+                  num_shared_expert=[1, 1], moe_intermediate_size=[16, 16],
+                  **v4(10000.0, type="dynamic", alpha=50.0, factor=1.0, beta_fast=32, beta_slow=1, mscale=1.0, mscale_all_dim=1.0)),
+            gguf="hunyuan-moe"),
+    Variant("hunyuanmoe-bias", "biases of attention, three of four experts; no stretching; tied", "HunYuanMoEV1ForCausalLM",
+            sizes("hunyuan_v1_moe", head_dim=12, rms_norm_eps=1e-6, intermediate_size=16, num_experts=4, moe_topk=3, attention_bias=True,
+                  tie_word_embeddings=True, **v5(5000.0)), spelling=5),
     Variant("gemma4-shared", "the last three layers read caches of their own type's last one; vectors of each layer; proportional rope; a wide ffn where shared",
             "Gemma4ForCausalLM",
             sizes("gemma4_text", hidden_size=24, num_attention_heads=2, head_dim=8, global_head_dim=16, num_key_value_heads=1, num_hidden_layers=5, intermediate_size=12, sliding_window=6,
@@ -300,7 +313,7 @@ VARIANTS = [
             "Glm4MoeForCausalLM",
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
                   n_shared_experts=1, n_group=3, topk_group=2, routed_scaling_factor=2.5, norm_topk_prob=True, use_qk_norm=True,
-                  attention_bias=True, first_k_dense_replace=1, partial_rotary_factor=0.5, **v4(10000.0))),
+                  attention_bias=True, first_k_dense_replace=1, partial_rotary_factor=0.5, **v4(10000.0)), gguf="glm4moe"),
     Variant("glm4moe-plain", "weights as they are, all layers sparse; tied", "Glm4MoeForCausalLM",
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=5, num_experts_per_tok=3, moe_intermediate_size=16,
                   n_shared_experts=2, n_group=1, topk_group=1, norm_topk_prob=False, first_k_dense_replace=0, tie_word_embeddings=True,
@@ -350,6 +363,14 @@ VARIANTS = [
                   rope_parameters={"rope_type": "yarn", "rope_theta": 15000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                    "truncate": False, "original_max_position_embeddings": 32}),
             spelling=5, gguf="gpt-oss", files=False),
+    Variant("gptoss-mxfp4", "experts in mxfp4, codes and exponents in tensors of their own; old keys of rope", "GptOssForCausalLM",
+            sizes("gpt_oss", head_dim=8, rms_norm_eps=1e-5, intermediate_size=32, num_local_experts=4, num_experts_per_tok=2,
+                  experts_per_token=2, initial_context_length=32, sliding_window=6, num_hidden_layers=2, attention_bias=True, swiglu_limit=7.0,
+                  **v4(15000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                       original_max_position_embeddings=32)), gguf="gpt-oss", mxfp4=True),
+    Variant("gptoss-limit", "the class's own rope, pattern of windows; gates cut early, another alpha; no biases of attention; tied", "GptOssForCausalLM",
+            sizes("gpt_oss", hidden_size=64, head_dim=12, rms_norm_eps=1e-5, intermediate_size=32, num_local_experts=3, num_experts_per_tok=2,
+                  sliding_window=9, num_hidden_layers=2, attention_bias=False, swiglu_limit=0.75, swiglu_alpha=1.25, tie_word_embeddings=True), spelling=5, mxfp4=True),
     Variant("apertus-xielu", "xIELU with numbers of each layer's own; QK-norm", "ApertusForCausalLM",
             sizes("apertus", rms_norm_eps=1e-5, hidden_act="xielu", num_hidden_layers=3, intermediate_size=28,
                   **v5(12000.0)), spelling=5, gguf="apertus"),

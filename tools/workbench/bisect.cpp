@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kTokens = 8;
 
-// Logits of stages, each evaluated once.
+// Logits of stages (an encoder's hidden rows), each evaluated once.
 class Logits {
  public:
   Logits(const std::vector<Stage>& stages, std::function<std::vector<float>(const Module&)> evaluate)
@@ -62,7 +62,7 @@ bool Rounds(const Stage& stage) { return stage.pass != nullptr && !stage.pass->e
 }  // namespace
 
 Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& weights, int threads) {
-  const auto vocab = static_cast<size_t>(VocabOf(stages.at(0).module));
+  const auto width = static_cast<size_t>(RowWidth(stages.at(0).module));
   Logits logits(stages, [&](const Module& module) { return EvaluateModule(module, weights, threads); });
   Bisection result;
   const auto found = [&](size_t stage, const std::string& promise, double tolerance) {
@@ -71,7 +71,7 @@ Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& wei
     result.promise = promise;
     const std::vector<float>* now = logits.Of(stage, &result.phases);
     const std::vector<float>* was = stage == 0 ? nullptr : logits.Of(stage - 1);
-    if (now != nullptr && was != nullptr) result.logits = Compare(*now, *was, vocab);
+    if (now != nullptr && was != nullptr) result.logits = Compare(*now, *was, width);
     result.runs = logits.runs();
     if (stage == 0) return result;
     const std::vector<int32_t> tokens =
@@ -88,14 +88,14 @@ Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& wei
     const std::vector<float>& anchor = *logits.Of(begin);
     const auto same = [&](size_t stage) {
       const std::vector<float>* now = logits.Of(stage);
-      return now != nullptr && now->size() == anchor.size() && Compare(*now, anchor, vocab).same();
+      return now != nullptr && now->size() == anchor.size() && Compare(*now, anchor, width).same();
     };
     if (!same(end)) return found(FirstBad(begin, end, same), "exact", 0);
     if (end + 1 == stages.size()) break;
     const std::vector<float>* rounded = logits.Of(end + 1);
     const double most = MostNmse(stages[end + 1].pass->exactness);
     if (rounded == nullptr || rounded->size() != anchor.size() ||
-        !(Compare(*rounded, anchor, vocab).worst_nmse <= most))
+        !(Compare(*rounded, anchor, width).worst_nmse <= most))
       return found(end + 1, fmt::format("NMSE at most {}", most), most);
     begin = end + 1;
   }
@@ -105,11 +105,11 @@ Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& wei
 
 Bisection BisectReference(const std::vector<Stage>& stages, const WeightSource& weights, int threads,
                           std::span<const int32_t> tokens, const std::vector<float>& reference, double tolerance) {
-  const auto vocab = static_cast<size_t>(VocabOf(stages.at(0).module));
+  const auto width = static_cast<size_t>(RowWidth(stages.at(0).module));
   Logits logits(stages, [&](const Module& module) { return RunValues(module, weights, tokens, threads, {}); });
   const auto holds = [&](size_t stage) {
     const std::vector<float>* now = logits.Of(stage);
-    return now != nullptr && Compare(*now, reference, vocab).worst_nmse <= tolerance;
+    return now != nullptr && Compare(*now, reference, width).worst_nmse <= tolerance;
   };
   Bisection result;
   const size_t last = stages.size() - 1;
@@ -118,7 +118,7 @@ Bisection BisectReference(const std::vector<Stage>& stages, const WeightSource& 
     result.stage = holds(0) ? FirstBad(0, last, holds) : 0;
     result.promise = fmt::format("NMSE against the reference at most {}", tolerance);
     if (const std::vector<float>* now = logits.Of(result.stage, &result.phases))
-      result.logits = Compare(*now, reference, vocab);
+      result.logits = Compare(*now, reference, width);
   }
   result.runs = logits.runs();
   if (result.broken && result.stage > 0) {
@@ -134,13 +134,15 @@ std::optional<Culprit> FindCulprit(const Module& now, const WeightSource& now_we
                                    double tolerance) {
   std::map<std::pair<std::string, int64_t>, OpValue> before;  // by name and first position
   std::map<std::string, std::pair<Type, std::vector<float>>> whole;
-  RunValues(was, was_weights, tokens, threads, [&](OpValue&& value, int64_t) {
+  const auto gather = [&](OpValue&& value, int64_t) {
     auto& [type, values] = whole[value.name];
     type = value.type;
     values.insert(values.end(), value.values.begin(), value.values.end());
-  });
+  };
+  const std::vector<int32_t> types = SeededTypes(was, tokens.size());
+  RunValues(was, was_weights, tokens, threads, gather, types);
   std::optional<Culprit> culprit;
-  RunValues(now, now_weights, tokens, threads, [&](OpValue&& value, int64_t pos) {
+  const auto compare = [&](OpValue&& value, int64_t pos) {
     if (culprit) return;
     const auto found = whole.find(value.name);
     if (found == whole.end() || value.type.dims.empty() || value.type.dtype != found->second.first.dtype) return;
@@ -162,7 +164,8 @@ std::optional<Culprit> FindCulprit(const Module& now, const WeightSource& now_we
                       part[at],
                       d,
                       std::move(value.operands)};
-  });
+  };
+  RunValues(now, now_weights, tokens, threads, compare, types);
   return culprit;
 }
 

@@ -28,17 +28,17 @@ struct Bisection {
   bool broken = false;
   size_t stage = 0;     // the first one that breaks its promise; the one before holds
   std::string promise;  // "exact", "NMSE at most 0.01"
-  Difference logits;    // of the stage against the one before
+  Difference logits;    // of the stage against the one before; of an encoder its hidden rows
   std::string phases;   // not empty: the stage's functions disagree among themselves, and how
   std::optional<Culprit> culprit;
   int runs = 0;  // evaluations that it took
 };
 
-// Evaluates O(log) of the stages: between two passes that round, all logits are the same bits, or some pass in between
+// Evaluates O(log) of the stages: between two passes that round, all results are the same bits, or some pass in between
 // broke them.
 Bisection BisectStages(const std::vector<Stage>& stages, const WeightSource& weights, int threads);
 
-// The same against logits of somebody else, f32[tokens, vocab]: the first stage whose NMSE of some row is over
+// The same against logits of somebody else, f32[tokens, vocab] (of an encoder hidden rows, its types being 0): the first stage whose NMSE of some row is over
 // `tolerance`. Stage 0 broken means that import differs already.
 Bisection BisectReference(const std::vector<Stage>& stages, const WeightSource& weights, int threads,
                           std::span<const int32_t> tokens, const std::vector<float>& reference, double tolerance);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "ir/diag.h"
 #include "ir/layout.h"
 #include "ir/op.h"
@@ -50,27 +52,25 @@ int64_t MostRows(const Module& module, const Func& func) {
 
 }  // namespace
 
-int64_t VocabOf(const Module& module) {
+int64_t RowWidth(const Module& module) {
   const Func& func = module.funcs.at(0);
-  if (func.output != EntryOutput::Logits)
-    Fail(DiagKind::Unsupported, {"@" + func.name, ""},
-         "the workbench follows logits, and this model gives hidden rows");
   return TypeOf(module, func, func.returns.at(0)).dims.at(1).value;
 }
 
 std::vector<int32_t> SeededTokens(const Module& module, int64_t count) {
-  const int64_t vocab = VocabOf(module);
+  const int64_t vocab = std::max<int64_t>(1, VocabularyOf(module, module.funcs.at(0)));
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((i * 7919 + 1) % vocab));
   return tokens;
 }
 
 std::vector<float> RunValues(const Module& module, const WeightSource& weights, std::span<const int32_t> tokens,
-                             int threads, const std::function<void(OpValue&&, int64_t pos)>& sink) {
-  VocabOf(module);
-  const char* name = module.FindFunc("forward") != nullptr ? "forward" : "score";
-  const Func* func = module.FindFunc(name);
-  if (func == nullptr) Fail(DiagKind::UnknownName, {}, "the module has neither @forward nor @score");
+                             int threads, const std::function<void(OpValue&&, int64_t pos)>& sink,
+                             std::span<const int32_t> types) {
+  const Func* func = nullptr;
+  for (const char* name : {"forward", "score", "hidden"})
+    if (func == nullptr) func = module.FindFunc(name);
+  if (func == nullptr) Fail(DiagKind::UnknownName, {}, "the module has none of @forward, @score and @hidden");
   Interpreter interpreter(module, weights, threads);
   int64_t pos = 0;
   if (sink) {
@@ -86,14 +86,24 @@ std::vector<float> RunValues(const Module& module, const WeightSource& weights, 
       }
     };
   }
-  std::vector<float> logits;
   const auto total = static_cast<int64_t>(tokens.size());
-  for (const int64_t step = MostRows(module, *func); pos < total; pos += step) {
-    const auto rows = static_cast<size_t>(std::min(step, total - pos));
-    const std::vector<float> part = interpreter.Run(name, tokens.subspan(static_cast<size_t>(pos), rows), pos, total);
-    logits.insert(logits.end(), part.begin(), part.end());
+  const int64_t step = MostRows(module, *func);
+  if (func->kind == EntryKind::Whole) {
+    if (total > step)
+      Fail(DiagKind::TooLarge, {"@" + func->name, ""}, fmt::format("{} ids; one call takes {}", total, step));
+    std::vector<int32_t> all(types.begin(), types.end());
+    all.resize(tokens.size());
+    const int32_t first = 0;
+    return interpreter.Run(func->name, {.tokens = tokens, .positions = {&first, 1}, .total = total, .types = all});
   }
-  return logits;
+  std::vector<float> rows;
+  for (; pos < total; pos += step) {
+    const auto count = static_cast<size_t>(std::min(step, total - pos));
+    const std::vector<float> part =
+        interpreter.Run(func->name, tokens.subspan(static_cast<size_t>(pos), count), pos, total);
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
 }
 
 }  // namespace llmc

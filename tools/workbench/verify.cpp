@@ -24,17 +24,17 @@ constexpr size_t kTokens = 8;
 int Threads(const CompileFlags& flags) { return std::max(1, flags.jobs == 0 ? 2 : flags.jobs); }
 
 VerifyRow RowOf(std::string what, Exactness exactness, const std::vector<float>& now, const std::vector<float>& was,
-                size_t vocab) {
+                size_t width) {
   VerifyRow row;
   row.what = std::move(what);
   row.kind = ExactnessText(exactness);
   const bool exact = exactness == Exactness::Exact;
-  row.difference = Compare(now, was, vocab);
+  row.difference = Compare(now, was, width);
   const Difference& d = row.difference;
   row.holds = exact ? d.same() : d.worst_nmse <= MostNmse(exactness);
   if (!row.holds && exact)
-    row.note = fmt::format("{} of {} values differ, first at position {}, logit {}: {} was {}", d.unequal, d.values,
-                           d.first / vocab, d.first % vocab, now[d.first], was[d.first]);
+    row.note = fmt::format("{} of {} values differ, first at position {}, number {}: {} was {}", d.unequal, d.values,
+                           d.first / width, d.first % width, now[d.first], was[d.first]);
   if (!exact) row.note = fmt::format("NMSE at most {}", MostNmse(exactness));
   return row;
 }
@@ -48,6 +48,18 @@ std::vector<float> PrefillThenDecode(Session& session, std::span<const int32_t> 
     logits.insert(logits.end(), row.begin(), row.end());
   }
   return logits;
+}
+
+// An encoder's code against the interpreter, whose hidden rows are `want`.
+void VerifyHidden(const Executable& executable, const std::vector<int32_t>& tokens, const std::vector<int32_t>& types,
+                  const std::vector<float>& want, bool exact, std::vector<VerifyRow>& rows) {
+  for (uint32_t threads : {1U, 2U}) {
+    Session session(executable, {.threads = threads, .context = 0, .chunk = 0, .adapt = false});
+    std::vector<float> got;
+    session.Hidden(tokens, types, [&](std::span<const float> row) { got.insert(got.end(), row.begin(), row.end()); });
+    rows.push_back(RowOf(fmt::format("code: hidden, {} thread{}", threads, threads > 1 ? "s" : ""),
+                         exact ? Exactness::Exact : Exactness::Rounds, got, want, want.size() / tokens.size()));
+  }
 }
 
 // Code against interpreter; the interpreter's logits of the last stage are `want`, of every position.
@@ -102,7 +114,7 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
   const std::vector<Stage> stages =
       RunStages(module, ContextFor(flags.backend, flags.target_cpu),
                 {flags.disable_pass.begin(), flags.disable_pass.end()}, flags.model.model);
-  const auto vocab = static_cast<size_t>(VocabOf(module));
+  const auto width = static_cast<size_t>(RowWidth(module));
   std::vector<float> was = EvaluateModule(stages[0].module, weights, Threads(flags));
   for (size_t i = 1; i < stages.size(); ++i) {
     const Stage& stage = stages[i];
@@ -113,7 +125,7 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
     VerifyRow row;
     try {
       std::vector<float> now = EvaluateModule(stage.module, weights, Threads(flags));
-      row = RowOf(stage.name, stage.pass->exactness, now, was, vocab);
+      row = RowOf(stage.name, stage.pass->exactness, now, was, width);
       was = std::move(now);
     } catch (const InputError& error) {  // its phases disagree
       row = {stage.name, std::string(ExactnessText(stage.pass->exactness)), true, {}, false, error.diag().message};
@@ -122,9 +134,16 @@ VerifyReport VerifyModel(const CompileFlags& given, bool whole) {
   }
   module = stages.back().module;
   const std::vector<int32_t> tokens = SeededTokens(module, std::min<int64_t>(kTokens, module.options.Int("context")));
+  const std::vector<int32_t> types = SeededTypes(module, tokens.size());
+  const bool logits = module.funcs.at(0).output == EntryOutput::Logits;
   const bool exact = flags.backend == "llvm" || flags.backend == "reference";
   const Executable executable = CompileInMemory(std::move(scheduled), flags, static_cast<uint32_t>(Threads(flags)));
-  VerifyCode(executable, tokens, was, exact || executable.manifest->numerics == "exact", report.rows);
+  const bool same = exact || executable.manifest->numerics == "exact";
+  if (logits) {
+    VerifyCode(executable, tokens, was, same, report.rows);
+  } else {
+    VerifyHidden(executable, tokens, types, was, same, report.rows);
+  }
   return report;
 }
 
