@@ -115,7 +115,7 @@ CHOICE void GemmA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_
     FewRowsA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
   } else if constexpr (!kWide) {
     GemmPanelA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
-  } else if (n_rows < kManyRows || (kUnpackOnce<T> && n_rows < 2 * kManyRows)) {
+  } else if (kUnpackOnce<T> ? n_rows < 2 * kManyRows : n_rows > kManyRows && n_rows <= 2 * kFewRows) {
     GemmPackedA8<T, kFewRows>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
   } else if constexpr (kUnpackOnce<T>) {
     GemmPanelA8<T>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);

@@ -189,14 +189,15 @@ INLINE void PackedRowsA8(const uint8_t* tile, const uint8_t* const (&x)[R], int6
   }
 }
 
-// Rows [first, first + R) of x, `stride` bytes apart, into acc, acc_stride floats apart.
+// Rows [first, first + R) of x, `stride` bytes apart, into acc, acc_stride floats apart. In place of those from n_rows on the
+// last row comes again.
 template <Type T, int R>
-INLINE void PackedRows(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t first, int64_t begin,
-                       int64_t end, float* acc, int64_t acc_stride) {
+INLINE void PackedRows(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t first, int64_t n_rows,
+                       int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
   const uint8_t* rows[R];
   F32x16 sum[R];
 #pragma clang loop unroll(full)
-  for (int r = 0; r < R; ++r) rows[r] = x + (first + r) * stride;
+  for (int r = 0; r < R; ++r) rows[r] = x + (first + r < n_rows ? first + r : n_rows - 1) * stride;
   PackedRowsA8<T, R>(tile, rows, k, begin, end, sum);
 #pragma clang loop unroll(full)
   for (int r = 0; r < R; ++r) Store(acc + (first + r) * acc_stride, sum[r]);
@@ -211,28 +212,26 @@ CHOICE F32x16 GemvA8(const uint8_t* tile, const uint8_t* x, int64_t k, int64_t b
   return acc[0];
 }
 
-// All rows, R at a time; n_rows >= R. The last R may have some of those before among them: they come out the same
-// again.
+// All rows, R at a time, into acc[n_rows rounded up to R].
 template <Type T, int R>
 INLINE void GemmPackedA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows,
                          int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
 #pragma clang loop unroll(disable)
-  for (int64_t i = 0; i < n_rows; i += R) {
-    const int64_t first = i + R <= n_rows ? i : n_rows - R;
-    PackedRows<T, R>(tile, x, stride, k, first, begin, end, acc, acc_stride);
-  }
+  for (int64_t i = 0; i < n_rows; i += R)
+    PackedRows<T, R>(tile, x, stride, k, i, n_rows, begin, end, acc, acc_stride);
 }
+// Up to kFewRows of them.
 template <Type T, int R = 1>
 INLINE void FewRowsA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows, int64_t begin,
                       int64_t end, float* acc, int64_t acc_stride) {
   if constexpr (Block<T>::kSuper || kWide) {
-    // One, two, four, eight at once: each shape is a lot of code.
+    // One, two, four, eight at once: each shape is a lot of code. A row too many costs less than another reading.
     if constexpr (2 * R <= kFewRows) {
-      if (n_rows >= 2 * R) return FewRowsA8<T, 2 * R>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
+      if (n_rows > R) return FewRowsA8<T, 2 * R>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
     }
     GemmPackedA8<T, R>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
   } else if (n_rows == R) {
-    PackedRows<T, R>(tile, x, stride, k, 0, begin, end, acc, acc_stride);
+    PackedRows<T, R>(tile, x, stride, k, 0, R, begin, end, acc, acc_stride);
   } else if constexpr (R < kFewRows) {
     FewRowsA8<T, R + 1>(tile, x, stride, k, n_rows, begin, end, acc, acc_stride);
   }
