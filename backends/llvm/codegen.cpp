@@ -9,12 +9,10 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include <llvm/Bitcode/BitcodeReader.h>
-#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/IRBuilder.h>
@@ -23,7 +21,6 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
@@ -434,24 +431,6 @@ void Builder::DefinePhase(const std::string& name, const std::vector<Step>& step
   b.SetInsertPoint(aborted);
   b.CreateRet(b.getInt32(1));
 }
-
-}  // namespace
-
-std::string LlvmVersion() { return LLVM_VERSION_STRING; }
-
-void StartLlvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86Disassembler();
-    LLVMInitializeX86AsmParser();  // inline assembly (the barrier's system call)
-  });
-}
-
-namespace {
 
 // One text a module; what several modules hold together is the program.
 std::vector<std::string> EmitModules(std::string_view bitcode, const Plan& plan, const Program& program,

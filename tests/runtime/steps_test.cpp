@@ -25,16 +25,10 @@ std::vector<PlanStep> Steps(bool one_row) {
 }
 
 Manifest FakeManifest() {
-  Manifest m;
-  m.model = "fake";
+  Manifest m = CodeManifest(kFakeVocab, kContext, kChunk);
   m.backend = "onednn";
-  m.numerics = "exact";
   m.build_id = "test";
   m.kernels = "fake kernels";
-  m.abi = LLMC_ABI_VERSION;
-  m.vocab = kFakeVocab;
-  m.context = kContext;
-  m.chunk = kChunk;
   m.shared_bytes = (16 + kChunk * kFakeVocab) * sizeof(uint32_t);
   m.state_bytes = kContext * sizeof(uint32_t);
   m.phases = {{PhaseKind::Prefill, 2, kChunk, Steps(true)},
