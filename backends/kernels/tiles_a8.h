@@ -217,8 +217,7 @@ template <Type T, int R>
 INLINE void GemmPackedA8(const uint8_t* tile, const uint8_t* x, int64_t stride, int64_t k, int64_t n_rows,
                          int64_t begin, int64_t end, float* acc, int64_t acc_stride) {
 #pragma clang loop unroll(disable)
-  for (int64_t i = 0; i < n_rows; i += R)
-    PackedRows<T, R>(tile, x, stride, k, i, n_rows, begin, end, acc, acc_stride);
+  for (int64_t i = 0; i < n_rows; i += R) PackedRows<T, R>(tile, x, stride, k, i, n_rows, begin, end, acc, acc_stride);
 }
 // Up to kFewRows of them.
 template <Type T, int R = 1>
