@@ -1,6 +1,7 @@
 // The scanner over automaton tables.
 #include "runtime/plan_automaton.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,10 @@ Automaton::Automaton(std::string_view table) {
   classes_ = h.classes;
   map_ = table.substr(sizeof h, h.map_bytes);
   transitions_ = table.substr(sizeof h + h.map_bytes, transitions);
-  for (uint32_t c = 0; c < 128; ++c) ascii_[c] = bytes_ ? static_cast<uint8_t>(map_[c]) : CodePointBytes(map_).At(c);
+  for (uint32_t c = 0; c < 128; ++c) {
+    ascii_[c] = bytes_ ? static_cast<uint8_t>(map_[c]) : CodePointBytes(map_).At(c);
+    begins_[c] = ascii_[c] < classes_ && LoadAt<uint16_t>(transitions_, size_t{classes_} + ascii_[c]) != 0;
+  }
 }
 
 inline uint16_t Matcher::Step(uint32_t state, uint32_t type) const {
@@ -57,19 +61,28 @@ inline CodePoint Matcher::Read(size_t at, uint32_t& type) const {
 }
 
 size_t Matcher::End(size_t begin) {
+  const char* const text = text_.data();
+  const size_t size = text_.size();
+  const char* const transitions = a_.transitions_.data();
+  const uint32_t classes = a_.classes_, states = a_.states_;
   uint32_t state = 1;
   size_t last = begin, at = begin;
-  while (at < text_.size()) {
-    uint32_t type = 0;
-    const CodePoint c = Read(at, type);
-    const uint16_t next = Step(state, type);
+  while (at < size) {
+    uint32_t type = 0, bytes = 1;
+    if (const auto byte = static_cast<uint8_t>(text[at]); byte < 0x80) {
+      type = a_.ascii_[byte];
+    } else {
+      bytes = Read(at, type).bytes;
+    }
+    uint16_t next = 0;
+    if (type < classes) std::memcpy(&next, transitions + 2 * (size_t{state} * classes + type), 2);
     if ((next & kAutomatonMatch) != 0) last = at;
     state = next & (kAutomatonMatch - 1U);
-    if (state == 0 || state >= a_.states_) {
+    if (state == 0 || state >= states) {
       steps_ += at - begin + 1;
       return last;
     }
-    at += c.bytes;
+    at += bytes;
     if (at - last > kLookAhead) {
       steps_ += at - begin;
       return LongEnd(at, state, last);
@@ -107,6 +120,11 @@ size_t Matcher::LongEnd(size_t at, uint32_t state, size_t last) {
 
 Matcher::Match Matcher::Next(size_t from) {
   for (size_t at = from; at < text_.size();) {
+    if (const auto byte = static_cast<uint8_t>(text_[at]); byte < 0x80 && !a_.begins_[byte]) {
+      ++at;
+      ++steps_;
+      continue;
+    }
     if (const size_t end = End(at); end != at) return {at, end};
     uint32_t type = 0;
     at += Read(at, type).bytes;

@@ -35,6 +35,7 @@ class Automaton {
   uint32_t states_ = 0, classes_ = 0;
   std::string_view map_, transitions_;
   uint8_t ascii_[128];  // classes of the first 128 characters
+  bool begins_[128];    // whether a match may begin with it
 };
 
 // Finds matches in one text, from the left. Looks at a bounded number of characters for each of the text's, over all

@@ -68,6 +68,25 @@ std::span<const PieceToken> PieceEncoder::Encode(std::string_view piece) {
   return tokens_;
 }
 
+// Tokens that lie side by side are kept; others (dropped bytes, several tokens for a character) are looked up again.
+std::span<const PieceToken> PieceEncoder::Look(std::string_view piece, PieceCache::Entry* keep) {
+  if (const int32_t id = Whole(piece); id >= 0) {
+    tokens_.assign(1, {id, 0, static_cast<uint32_t>(piece.size())});
+  } else {
+    Encode(piece);
+  }
+  if (keep == nullptr || tokens_.size() > PieceCache::kMostTokens) return tokens_;
+  uint32_t end = 0;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].begin != end || tokens_[i].end > piece.size()) return tokens_;
+    end = tokens_[i].end;
+    keep->ends[i] = static_cast<uint8_t>(end);
+    keep->ids[i] = tokens_[i].id;
+  }
+  keep->tokens = static_cast<uint8_t>(tokens_.size());
+  return tokens_;
+}
+
 // ---- BPE ----------------------------------------------------------------------------------------------------------
 
 void PieceEncoder::Bpe(std::string_view piece) {

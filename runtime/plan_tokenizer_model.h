@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan_piece_cache.h"
 #include "runtime/plan_tokenizer.h"
 
 namespace llmc {
@@ -24,6 +25,11 @@ class PieceEncoder {
   int32_t Whole(std::string_view piece);
   // The tokens of a piece, valid until the next call. Ids may be outside the vocabulary if the tables are damaged.
   std::span<const PieceToken> Encode(std::string_view piece);
+  // Calls token(id, begin, end) for each token of a piece, that of Whole or those of Encode, which it remembers once
+  // Remember has been told the size of the text that the pieces are from.
+  template <typename Token>
+  void Tokens(std::string_view piece, const Token& token);
+  void Remember(size_t text_bytes) { cache_.Reserve(text_bytes); }
 
  private:
   struct Symbol {
@@ -46,6 +52,7 @@ class PieceEncoder {
     int32_t id;
   };
 
+  std::span<const PieceToken> Look(std::string_view piece, PieceCache::Entry* keep);
   int32_t FindToken(std::string_view bytes, uint8_t flags);
   MergeSlot FindMerge(int32_t left, int32_t right);
   uint32_t TrieChild(uint32_t node, uint8_t byte);
@@ -65,11 +72,26 @@ class PieceEncoder {
 
   const TokenizerSection& s_;
   uint64_t& steps_;
+  PieceCache cache_;
   std::vector<PieceToken> tokens_;
   std::vector<Symbol> symbols_;
   std::vector<Candidate> candidates_;
   std::vector<MergeSlot> pairs_;
   std::vector<Arrival> arrivals_;
 };
+
+template <typename Token>
+void PieceEncoder::Tokens(std::string_view piece, const Token& token) {
+  PieceCache::Entry* const entry = cache_.Find(piece);
+  if (entry == nullptr || entry->tokens == 0) {
+    for (const PieceToken& t : Look(piece, entry)) token(t.id, t.begin, t.end);
+    return;
+  }
+  ++steps_;
+  for (uint32_t i = 0, begin = 0; i < entry->tokens; ++i) {
+    token(entry->ids[i], begin, uint32_t{entry->ends[i]});
+    begin = entry->ends[i];
+  }
+}
 
 }  // namespace llmc

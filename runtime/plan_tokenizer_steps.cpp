@@ -48,8 +48,13 @@ class TextStep::Writer {
 TextStep::TextStep(const StepRecord& record, std::string_view step_data)
     : kind_(record.kind), flags_(record.flags), table_(At(step_data, record.table)), text_(At(step_data, record.text)) {
   switch (kind_) {
-    case StepKind::Replace:
-    case StepKind::Charsmap: automaton_.emplace(table_); break;
+    case StepKind::Charsmap:  // a grapheme cluster of ASCII is one character, or CR and LF
+      for (size_t c = 0; c < plain_.size(); ++c) {
+        const auto character = static_cast<char>(c);
+        plain_[c] = c != '\r' && !CharsmapText({&character, 1});
+      }
+      [[fallthrough]];
+    case StepKind::Replace: automaton_.emplace(table_); break;
     case StepKind::Split:
       automaton_.emplace(table_);
       if ((flags_ >> kStepBehaviorShift & 0xFF) > static_cast<uint32_t>(SplitBehavior::Contiguous))
@@ -194,7 +199,17 @@ std::optional<std::string_view> TextStep::CharsmapText(std::string_view part) co
 
 void TextStep::Charsmap(std::string_view text, Writer& out, uint64_t& steps) const {
   Matcher clusters(*automaton_, text, steps);
+  const auto is_ascii = [&](size_t at) { return at >= text.size() || static_cast<uint8_t>(text[at]) < 0x80; };
   for (size_t begin = 0; begin < text.size();) {
+    size_t same = begin;
+    while (same < text.size() && is_ascii(same) && plain_[static_cast<uint8_t>(text[same])] && is_ascii(same + 1))
+      ++same;
+    if (same != begin) {
+      out.Keep(begin, same);
+      steps += same - begin;
+      begin = same;
+      continue;
+    }
     const size_t end = std::max(clusters.End(begin), begin + 1);
     if (end - begin <= kMaxClusterBytes) {
       if (const auto becomes = CharsmapText(text.substr(begin, end - begin))) {

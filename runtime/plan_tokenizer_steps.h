@@ -1,6 +1,7 @@
 // The steps of a tokenizer that change or cut text (StepKind), opened from a section and run. In the plan's layer,
 // because the front end normalises added tokens with the very code that will normalise the text.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ class TextStep {
   std::string_view table_, text_;
   std::optional<Automaton> automaton_;
   std::optional<NormalFormTables> form_;
+  std::array<bool, 128> plain_{};  // Charsmap: whether an ASCII character that another one follows stays as it is
 };
 
 std::vector<TextStep> OpenSteps(std::string_view records, std::string_view step_data);
@@ -65,6 +67,15 @@ void TextStep::Cut(std::string_view text, uint64_t& steps, const Piece& piece) c
   const auto behavior = static_cast<SplitBehavior>(flags_ >> kStepBehaviorShift & 0xFF);
   const bool invert = (flags_ & kStepInvert) != 0;
   Matcher matcher(*automaton_, text, steps);
+  if (behavior == SplitBehavior::Isolated) {
+    for (size_t at = 0; at < text.size();) {
+      const Matcher::Match match = matcher.Next(at);
+      if (at < match.begin) piece(at, match.begin);
+      if (match.begin < match.end) piece(match.begin, match.end);
+      at = match.end;
+    }
+    return;
+  }
   // One piece is held back, since what follows may be merged into it.
   size_t held_begin = 0, held_end = 0;
   bool held_is_match = false;
@@ -75,7 +86,7 @@ void TextStep::Cut(std::string_view text, uint64_t& steps, const Piece& piece) c
     if (begin == end) return;
     bool merge = false;
     switch (behavior) {
-      case SplitBehavior::Isolated: break;
+      case SplitBehavior::Isolated: break;  // above
       case SplitBehavior::Removed:
         if (is_match) return;
         break;

@@ -77,6 +77,11 @@ Utf8Prefix ClassifyUtf8(std::string_view text) {
 CodePoint DecodeUtf8(std::string_view text, size_t at) {
   const auto first = static_cast<uint8_t>(text[at]);
   if (first < 0x80) return {first, 1};
+  if (first > 0xE0 && first < 0xF0 && first != 0xED && text.size() - at >= 3) {  // any two bytes 80 to BF may follow
+    const auto second = static_cast<uint8_t>(text[at + 1]), third = static_cast<uint8_t>(text[at + 2]);
+    if ((second & 0xC0) == 0x80 && (third & 0xC0) == 0x80)
+      return {(first & 0xFU) << 12 | (second & 0x3FU) << 6 | (third & 0x3FU), 3};
+  }
   const Utf8Prefix prefix = ClassifyUtf8(text.substr(at));
   if (prefix.state != Utf8State::Complete) return {kReplacement, prefix.bytes, false};
   uint32_t value = first & (0xFFU >> (prefix.bytes + 1));

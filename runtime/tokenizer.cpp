@@ -2,7 +2,9 @@
 #include "runtime/tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 
 #include "runtime/plan_error.h"
 #include "runtime/plan_load.h"
@@ -20,6 +22,19 @@ class AddedTokens {
   AddedSlot slot(size_t index) const { return LoadAt<AddedSlot>(slots_, index); }
   // Index of the longest added token that begins at text[at], or -1.
   int64_t Find(std::string_view text, size_t at, uint64_t& steps) const;
+  // The first place from `at` on whose byte begins an added token; text.size() if there is none.
+  size_t Place(std::string_view text, size_t at, uint64_t& steps) const {
+    const size_t from = at;
+    const char* first = first_.data();  // u32[257], if there is any token
+    if (slots_.empty()) return text.size();
+    for (; at < text.size(); ++at) {
+      std::array<uint32_t, 2> range;
+      std::memcpy(&range, first + size_t{4} * static_cast<uint8_t>(text[at]), sizeof range);
+      if (range[0] != range[1]) break;
+    }
+    steps += at - from;
+    return at;
+  }
 
  private:
   std::string_view Content(size_t index) const {
@@ -128,6 +143,8 @@ class Encoder {
     track_ = offsets_ || (!(plain_.empty() && bare_.empty()) && segments.size() > 1 && !normalized_.empty());
     const bool bytes = s_.header.model == TokenizerModel::ByteBpe;
     original_ = text;
+    model_.Remember(text.size());
+    out_.ids.reserve(out_.ids.size() + text.size() / 4 + 16);
     TokenizerText whole{text, nullptr, 0, true};
     std::string replaced;
     SourceSpans spans;
@@ -137,7 +154,7 @@ class Encoder {
       whole.bytes = replaced;
       whole.spans = track_ ? spans.data() : nullptr;
     }
-    CutAdded(raw_, whole, [this](const TokenizerText& part) { Normalize(0, part); });
+    CutAdded(raw_, whole, &Encoder::Normalize);
     if (offsets_) {
       for (SourceSpan& span : out_.offsets) span = WholeCharacters(original_, span);
     }
@@ -155,10 +172,11 @@ class Encoder {
     return {buffer.text, track_ ? buffer.spans.data() : nullptr, 0, text.first};
   }
 
-  void Normalize(size_t step, TokenizerText text) {
+  void Normalize(size_t step, const TokenizerText& part) {
+    TokenizerText text = part;
     for (; step < t_.normalizers_.size() && !text.bytes.empty(); ++step)
       text = Change(t_.normalizers_[step], text, normalized_text_[step]);
-    CutAdded(normalized_, text, [this](const TokenizerText& part) { Cut(0, part); });
+    CutAdded(normalized_, text, &Encoder::Cut);
   }
 
   static bool Meets(const std::vector<SourceSpan>& parts, SourceSpan span) {
@@ -170,15 +188,15 @@ class Encoder {
     return Meets(bare_, span) || ((token.flags & kAddedSpecial) != 0 && Meets(plain_, span));
   }
 
-  // Emits added tokens, and hands what lies between them to `rest`. A match that is refused (not a single word, special
+  // Emits added tokens, and hands what lies between them to `rest`, from its first step on. A match that is refused (not a single word, special
   // where these are text) still hides matches that begin inside it; whitespace that a token strips may reach over later
   // matches, which keep their ids.
-  template <typename Rest>
-  void CutAdded(const AddedTokens& added, const TokenizerText& whole, const Rest& rest) {
+  void CutAdded(const AddedTokens& added, const TokenizerText& whole,
+                void (Encoder::*rest)(size_t step, const TokenizerText& part)) {
     const std::string_view text = whole.bytes;
     size_t done = 0;
     size_t blank_end = 0;  // end of the run of whitespace that was stripped last
-    for (size_t at = 0; !added.empty() && at < text.size();) {
+    for (size_t at = 0; (at = added.Place(text, at, work_.steps)) < text.size();) {
       const int64_t found = added.Find(text, at, work_.steps);
       if (found < 0) {
         ++at;
@@ -206,11 +224,11 @@ class Encoder {
         }
         blank_end = stop;
       }
-      if (done < start) rest(whole.Part(done, start));
+      if (done < start) (this->*rest)(0, whole.Part(done, start));
       Emit(token.id, whole, start, stop);
       done = stop;
     }
-    if (done < text.size()) rest(whole.Part(done, text.size()));
+    if (done < text.size()) (this->*rest)(0, whole.Part(done, text.size()));
   }
 
   uint8_t Class(CodePoint c) {
@@ -225,7 +243,7 @@ class Encoder {
   }
 
   // Cutting step `step` and those behind it; at most kMaxTokenizerSteps deep.
-  void Cut(size_t step, const TokenizerText& text) {
+  [[gnu::noinline]] void Cut(size_t step, const TokenizerText& text) {  // once in the program, not once a depth
     if (text.bytes.empty()) return;
     if (step == t_.cuts_.size()) return EncodePiece(text);
     const TextStep& cut = t_.cuts_[step];
@@ -233,9 +251,8 @@ class Encoder {
     cut.Cut(text.bytes, work_.steps, [&](size_t begin, size_t end) { Cut(step + 1, text.Part(begin, end)); });
   }
 
-  void EncodePiece(const TokenizerText& piece) {
-    if (const int32_t id = model_.Whole(piece.bytes); id >= 0) return Emit(id, piece, 0, piece.bytes.size());
-    for (const PieceToken& token : model_.Encode(piece.bytes)) Emit(token.id, piece, token.begin, token.end);
+  [[gnu::noinline]] void EncodePiece(const TokenizerText& piece) {
+    model_.Tokens(piece.bytes, [&](int32_t id, size_t begin, size_t end) { Emit(id, piece, begin, end); });
   }
 
   void Emit(int32_t id, const TokenizerText& text, size_t begin, size_t end) {
