@@ -73,9 +73,11 @@ ChatTemplateSources HfChat(const std::string& directory) {
   if (!found) return chat;
   const Json config = ReadJsonObject(tokenizer_config);
   const Json map = ReadJsonObject(JoinPath(directory, "special_tokens_map.json"));
+  // As for the tokenizer: the map's keys stand for the configuration's where that has no added_tokens_decoder.
+  const bool older = map && !(config && config.Find("added_tokens_decoder"));
   for (const std::string_view name : kSpecial) {
-    Json token = FindValue(config, name);
-    if (!token) token = FindValue(map, name);
+    Json token = older ? map.Find(name) : Json();
+    if (!token) token = FindValue(config, name);
     if (!token) continue;
     const Json content = token.is(JsonKind::Object) ? FindValue(token, "content") : token;
     if (content && content.is(JsonKind::String)) chat.variables.emplace_back(name, content.AsString());

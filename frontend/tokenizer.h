@@ -25,8 +25,9 @@ struct NamedText {
   std::string name, text;
 };
 struct HfTokenizerFiles {
-  NamedText tokenizer;  // tokenizer.json
-  NamedText config;     // tokenizer_config.json, or no text: bos and eos by name, add_bos_token
+  NamedText tokenizer;                                   // tokenizer.json
+  NamedText config;                                      // tokenizer_config.json, or no text: bos and eos by name
+  NamedText special_tokens_map = {}, added_tokens = {};  // the files of these names, or no text
 };
 // vocab_rows: rows of the model's embedding; a tokenizer id at or beyond it is an error (0: not checked). The
 // post-processor says what is added to a text. The stop id is eos.

@@ -37,6 +37,12 @@ bool IsSet(const Json& value) {
 // Where older files count.
 bool IsLegacy(const TokenizerConfigFiles& files) { return !Member(files.config, "added_tokens_decoder"); }
 
+// What stands at a key: of the map where it counts and has the key, else of the configuration.
+Json KeyOf(const TokenizerConfigFiles& files, std::string_view key) {
+  const Json value = IsLegacy(files) ? Member(files.special_tokens_map, key) : Json();
+  return value ? value : Member(files.config, key);
+}
+
 struct PlacedToken {
   SourceAddedToken token;
   Place place;
@@ -47,7 +53,7 @@ std::vector<PlacedToken> StandardTokens(const TokenizerConfigFiles& files, const
   std::vector<PlacedToken> out;
   for (const std::string_view key : kNamedKeys) {
     if (std::optional<SourceAddedToken> token = FindNamedToken(files, defaults, key)) {
-      const Json value = Member(files.config, key);
+      const Json value = KeyOf(files, key);
       out.push_back({std::move(*token), value ? value.place() : Place()});
     }
   }
@@ -58,36 +64,56 @@ bool IsSpecial(const std::vector<PlacedToken>& named, std::string_view content) 
   return std::any_of(named.begin(), named.end(), [&](const PlacedToken& n) { return n.token.content == content; });
 }
 
-// Other keys that end in _token, and extra_special_tokens by name.
-void AddModelTokens(const Json& config, std::vector<PlacedToken>& out) {
-  if (!config) return;
-  for (const bool text : {false, true}) {
-    for (const auto& [key, value] : config.members()) {
+// Other keys that end in _token, and extra_special_tokens by name. The map's come before the configuration's texts, which
+// count where both have a key.
+void AddModelTokens(const TokenizerConfigFiles& files, std::vector<PlacedToken>& out) {
+  const Json map = IsLegacy(files) ? files.special_tokens_map : Json();
+  auto is_text = [](const Json& value) { return value && value.is(JsonKind::String); };
+  auto keys = [&](const Json& file, bool texts, bool objects) {
+    if (!file) return;
+    for (const auto& [key, value] : file.members()) {
       const bool standard = std::find(kNamedKeys.begin(), kNamedKeys.end(), key) != kNamedKeys.end();
       if (standard || !key.ends_with("_token")) continue;
+      if (texts && objects && is_text(Member(files.config, key))) continue;
       const bool object = value.is(JsonKind::Object) && FindValue(value, "content");
-      if (text ? value.is(JsonKind::String) : object) out.push_back({TokenOf(value, true), value.place()});
+      if ((texts && value.is(JsonKind::String)) || (objects && object))
+        out.push_back({TokenOf(value, true), value.place()});
     }
-  }
-  if (const Json extra = config.Find("extra_special_tokens"); extra && extra.is(JsonKind::Object)) {
+  };
+  keys(files.config, false, true);
+  keys(map, true, true);
+  keys(files.config, true, false);
+  for (const Json& file : {files.config, map}) {
+    const Json extra = Member(file, "extra_special_tokens");
+    if (IsNull(extra) || !extra.is(JsonKind::Object)) continue;
     for (const auto& [name, value] : extra.members()) out.push_back({TokenOf(value, true), value.place()});
   }
 }
 
-// additional_special_tokens is the older name of extra_special_tokens and counts where that is empty.
-void AddExtraTokens(const Json& config, const TokenDefaults& defaults, std::vector<PlacedToken>& out) {
-  const Json extra = Member(config, "extra_special_tokens"), additional = Member(config, "additional_special_tokens");
-  const bool by_name = !IsNull(extra) && extra.is(JsonKind::Object);
-  const bool older = additional && !IsSet(extra);
-  Json list = additional;
-  if (!older && extra && !by_name) {
-    list = extra;
-  } else if (!older && defaults.extra) {
-    for (const SourceAddedToken& token : *defaults.extra) out.push_back({token, {}});
-    return;
-  }
+void AddList(const Json& list, std::vector<PlacedToken>& out) {
   if (IsNull(list)) return;
   for (const Json& value : list.items()) out.push_back({TokenOf(value, true), value.place()});
+}
+
+// additional_special_tokens is the older name of extra_special_tokens and counts where that is empty; the map's extra
+// ones come behind the configuration's. False if there are none of these lists.
+bool AddExtraLists(const TokenizerConfigFiles& files, std::vector<PlacedToken>& out) {
+  const Json extra = Member(files.config, "extra_special_tokens");
+  const Json additional = Member(files.config, "additional_special_tokens");
+  const Json more = IsLegacy(files) ? Member(files.special_tokens_map, "extra_special_tokens") : Json();
+  const bool older = additional && !IsSet(extra);
+  const bool listed = older || (extra && (IsNull(extra) || !extra.is(JsonKind::Object)));
+  if (listed) AddList(older ? additional : extra, out);
+  const bool mapped = !IsNull(more) && more.is(JsonKind::Array);
+  if (mapped) AddList(more, out);
+  return listed || mapped;
+}
+
+// Without them a class's own, else what additional_special_tokens holds all the same.
+void AddExtraTokens(const TokenizerConfigFiles& files, const TokenDefaults& defaults, std::vector<PlacedToken>& out) {
+  if (AddExtraLists(files, out)) return;
+  if (!defaults.extra) return AddList(KeyOf(files, "additional_special_tokens"), out);
+  for (const SourceAddedToken& token : *defaults.extra) out.push_back({token, {}});
 }
 
 int64_t ParseId(std::string_view key, const Json& value) {
@@ -124,9 +150,7 @@ void AddedIds::Add(const std::string& content, int64_t stated, const Place& plac
 
 std::optional<SourceAddedToken> FindNamedToken(const TokenizerConfigFiles& files, const TokenDefaults& defaults,
                                                std::string_view key) {
-  Json value = IsLegacy(files) ? Member(files.special_tokens_map, key) : Json();
-  if (!value) value = Member(files.config, key);
-  if (value) return IsNull(value) ? std::nullopt : std::optional(TokenOf(value, true));
+  if (const Json value = KeyOf(files, key)) return IsNull(value) ? std::nullopt : std::optional(TokenOf(value, true));
   for (const auto& [name, text] : defaults.named) {
     if (name == key) return SourceAddedToken{text, -1, kAddedSpecial, false};
   }
@@ -140,7 +164,8 @@ std::vector<StatedToken> StatedTokens(const TokenizerConfigFiles& files, const T
       out.push_back({ParseId(key, value), TokenOf(value, false), value.place()});
     }
   } else if (IsLegacy(files) && files.added_tokens) {
-    const std::vector<PlacedToken> special = StandardTokens(files, defaults);
+    std::vector<PlacedToken> special = StandardTokens(files, defaults);
+    AddExtraLists(files, special);
     for (const auto& [text, id] : files.added_tokens.members()) {
       const bool named = IsSpecial(special, text);
       out.push_back({id.AsInt(), {std::string(text), -1, named ? kAddedSpecial : 0, !named}, id.place()});
@@ -171,8 +196,14 @@ void AddConfiguredTokens(const TokenizerConfigFiles& files, const TokenDefaults&
     }
   };
   std::vector<PlacedToken> named = StandardTokens(files, defaults);
+  const size_t of_vocabulary = files.has_tokenizer_json && IsLegacy(files) ? source.added.size() : 0;
+  auto is_there = [&](int64_t id) {
+    return std::any_of(source.added.begin(), source.added.begin() + static_cast<std::ptrdiff_t>(of_vocabulary),
+                       [&](const SourceAddedToken& have) { return have.id == id; });
+  };
   for (StatedToken& stated : StatedTokens(files, defaults)) {
     SourceAddedToken& token = stated.token;
+    if (is_there(stated.id)) continue;
     if (const auto old = known.find(token.content); old != known.end()) {
       const SourceAddedToken& have = source.added[old->second];
       if (have.id == stated.id && have.flags == token.flags && have.normalized == token.normalized) continue;
@@ -180,8 +211,8 @@ void AddConfiguredTokens(const TokenizerConfigFiles& files, const TokenDefaults&
     if (IsSpecial(named, token.content)) token.flags |= kAddedSpecial;
     add(std::move(token), stated.id, stated.place);
   }
-  AddModelTokens(files.config, named);
-  AddExtraTokens(files.config, defaults, named);
+  AddModelTokens(files, named);
+  AddExtraTokens(files, defaults, named);
   const auto there = known;
   for (PlacedToken& entry : named) {
     if (!there.contains(entry.token.content)) add(std::move(entry.token), -1, entry.place);

@@ -29,9 +29,10 @@ class AddedIds {
 };
 
 // Objects, or none. special_tokens_map.json and added_tokens.json count only where tokenizer_config.json has no
-// added_tokens_decoder.
+// added_tokens_decoder; the map's keys then stand for those of tokenizer_config.json.
 struct TokenizerConfigFiles {
   Json config, special_tokens_map, added_tokens;
+  bool has_tokenizer_json = false;  // whose added tokens stand for those of added_tokens.json with the same id
 };
 // What a tokenizer class brings itself.
 struct TokenDefaults {

@@ -195,7 +195,7 @@ void ReadStages(const Json& root, TokenizerSource& out) {
 
 LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_rows) {
   const Json root = ParseObject(files.tokenizer, kTokenizerJsonLimits);
-  const Json config = files.config.text.empty() ? Json() : ParseObject(files.config, {});
+  auto object = [](const NamedText& file) { return file.text.empty() ? Json() : ParseObject(file, {}); };
   TokenizerSource source;
   source.file = files.tokenizer.name;
   source.vocab_rows = vocab_rows;
@@ -203,7 +203,8 @@ LoweredTokenizer LowerHfTokenizer(const HfTokenizerFiles& files, int64_t vocab_r
   ReadStages(root, source);
   AddedIds ids(source);
   ReadAdded(root, ids, source);
-  const TokenizerConfigFiles named = {.config = config, .special_tokens_map = {}, .added_tokens = {}};
+  const TokenizerConfigFiles named = {object(files.config), object(files.special_tokens_map),
+                                      object(files.added_tokens), true};
   AddConfiguredTokens(named, {}, ids, source);
   source.bos = FindId(source, FindNamedToken(named, {}, "bos_token"));
   source.eos = FindId(source, FindNamedToken(named, {}, "eos_token"));
@@ -231,6 +232,8 @@ std::optional<LoweredTokenizer> LoadHfTokenizer(const std::string& directory, in
     HfTokenizerFiles files;
     files.tokenizer = read("tokenizer.json", "tokenizer", kTokenizerJsonLimits.max_bytes);
     files.config = read("tokenizer_config.json", "tokenizer-config", small);
+    files.special_tokens_map = read("special_tokens_map.json", "tokenizer-special-tokens", small);
+    files.added_tokens = read("added_tokens.json", "tokenizer-added-tokens", small);
     return LowerHfTokenizer(files, vocab_rows);
   }
   if (IsPresent(JoinPath(directory, "tokenizer.model"))) {

@@ -51,7 +51,11 @@ LoweredTokenizer LoadTokenizer(const std::string& path) {
   // A tokenizer.json under any name, or any other JSON of a model's folder.
   const std::string text(bytes);
   if (!FindValue(ParseJson(text, path, kTokenizerJsonLimits), "model")) return FromFolder(FolderOf(path));
-  return LowerHfTokenizer({{path, text}, Beside(path, "tokenizer_config.json")}, 0);
+  return LowerHfTokenizer({{path, text},
+                           Beside(path, "tokenizer_config.json"),
+                           Beside(path, "special_tokens_map.json"),
+                           Beside(path, "added_tokens.json")},
+                          0);
 }
 
 }  // namespace llmc

@@ -270,7 +270,7 @@ class Conversion {
 LoweredTokenizer LowerSentencePiece(const SentencePieceFiles& files, int64_t vocab_rows) {
   SentencePieceModel model = ParseSentencePiece(files.model.text, files.model.name);
   const TokenizerConfigFiles named = {ParseObject(files.config), ParseObject(files.special_tokens_map),
-                                      ParseObject(files.added_tokens)};
+                                      ParseObject(files.added_tokens), false};
   const ClassName found = ClassOf(named.config, ParseObject(files.model_config), {files.model.name, ""});
   const bool backend = std::find(kBackendNames.begin(), kBackendNames.end(), found.name) != kBackendNames.end();
   if (!backend && found.name != kLlama)

@@ -26,7 +26,7 @@ struct Parts {
       {"decoder", R"({"type": "ByteLevel"})"}};
   std::map<std::string, std::string> model = {
       {"type", R"("BPE")"}, {"vocab", R"({"a": 0, "b": 1, "ab": 2, "c": 3})"}, {"merges", R"(["a b"])"}};
-  std::string config;
+  std::string config, special_tokens_map = {}, added_tokens = {};
 
   static std::string Object(const std::map<std::string, std::string>& members) {
     std::string out = "{";
@@ -38,7 +38,10 @@ struct Parts {
   HfTokenizerFiles Files() const {
     auto all = root;
     if (!model.empty()) all["model"] = Object(model);
-    return {{"tokenizer.json", Object(all)}, {"tokenizer_config.json", config}};
+    return {{"tokenizer.json", Object(all)},
+            {"tokenizer_config.json", config},
+            {"special_tokens_map.json", special_tokens_map},
+            {"added_tokens.json", added_tokens}};
   }
 };
 
@@ -121,7 +124,9 @@ TEST(HfTokenizer, TheStopIdIsEos) {
 TEST(HfTokenizer, TokensOfTheConfiguration) {
   struct Row {
     std::string config;
-    std::vector<std::string> added;  // content, a space, flags
+    std::vector<std::string> added;  // content, a space, flags; "n" if it is normalised
+    std::string map = {}, tokens = {};
+    int32_t eos = -1;
   };
   const std::string left = R"("content": "<s>", "lstrip": true, "normalized": false, "special": true)";
   const std::vector<Row> rows = {
@@ -136,20 +141,54 @@ TEST(HfTokenizer, TokensOfTheConfiguration) {
       {R"({"extra_special_tokens": {"a": "<x>"}})", {"<s> 1", "<x> 1"}},
       {R"({"added_tokens_decoder": {"5": {"content": "<p>", "normalized": false}}, "pad_token": "<p>"})",
        {"<p> 1", "<s> 1"}},
+      // special_tokens_map.json, by transformers 5.24.
+      {"{}", {"<s> 1", "<t> 3"}, R"({"bos_token": "<s>", "eos_token": {"content": "<t>", "lstrip": true}})", {}, 5},
+      {R"({"eos_token": "<e>"})", {"<s> 1"}, R"({"eos_token": "<s>"})", {}, 4},
+      {R"({"eos_token": "<e>", "added_tokens_decoder": {}})",
+       {"<e> 1", "<s> 1"},
+       R"({"eos_token": "<s>", "pad_token": "<p>"})",
+       {},
+       5},
+      {R"({"eos_token": "<e>"})", {"<s> 1"}, R"({"eos_token": null})"},
+      {"{}", {"<i> 1", "<p> 1", "<s> 1"}, R"({"image_token": "<i>", "pad_token": "<p>"})"},
+      {R"({"image_token": "<i>"})", {"<i> 1", "<s> 1"}, R"({"image_token": "<j>"})"},
+      {"{}", {"<s> 1", "<x> 1"}, R"({"additional_special_tokens": ["<x>"]})"},
+      {R"({"additional_special_tokens": ["<z>"]})", {"<s> 1", "<z> 1"}, R"({"additional_special_tokens": ["<x>"]})"},
+      {R"({"additional_special_tokens": ["<z>"]})",
+       {"<s> 1", "<x> 1", "<z> 1"},
+       R"({"extra_special_tokens": ["<x>"]})"},
+      {R"({"extra_special_tokens": {"a": "<q>"}})",
+       {"<q> 1", "<s> 1", "<x> 1"},
+       R"({"extra_special_tokens": ["<x>"]})"},
+      {R"({"eos_token": "<e>"})", {"<s> 1"}, R"({"eos_token": {"content": "<s>", "lstrip": true}})", {}, 4},
+      // added_tokens.json.
+      {"{}", {"<p> 1", "<s> 1", "<m> 0n"}, R"({"pad_token": "<p>"})", R"({"<p>": 5, "<m>": 6})"},
+      {"{}", {"<m> 1", "<s> 1", "<p> 0n"}, R"({"extra_special_tokens": ["<m>"]})", R"({"<p>": 5, "<m>": 6})"},
+      {"{}", {"<s> 1", "<m> 0n", "<p> 0n"}, R"({"additional_special_tokens": ["<m>"]})", R"({"<p>": 5, "<m>": 6})"},
+      {"{}", {"<s> 1", "<m> 0n"}, "", R"({"<s>": 4, "<m>": 5})"},
+      {R"({"added_tokens_decoder": {}})", {"<s> 1"}, "", R"({"<m>": 5})"},
+      {"", {"<p> 1", "<s> 1", "<m> 0n"}, R"({"eos_token": "<s>", "pad_token": "<p>"})", R"({"<m>": 5})", 4},
   };
   for (const Row& row : rows) {
     Parts parts;
     parts.config = row.config;
+    parts.special_tokens_map = row.map;
+    parts.added_tokens = row.tokens;
     const LoweredTokenizer lowered = LowerHfTokenizer(parts.Files(), 0);
     const TokenizerSection s = Section(lowered.section);
     std::vector<std::string> added;
-    for (size_t i = 0; i < s.table(TokenizerTable::AddedRaw).size() / sizeof(AddedSlot); ++i) {
-      AddedSlot slot;
-      std::memcpy(&slot, s.table(TokenizerTable::AddedRaw).data() + i * sizeof slot, sizeof slot);
-      added.push_back(std::string(s.table(TokenizerTable::AddedBytes).substr(slot.begin, slot.end - slot.begin)) + " " +
-                      std::to_string(slot.flags));
+    for (const TokenizerTable table : {TokenizerTable::AddedRaw, TokenizerTable::AddedNormalized}) {
+      for (size_t i = 0; i < s.table(table).size() / sizeof(AddedSlot); ++i) {
+        AddedSlot slot;
+        std::memcpy(&slot, s.table(table).data() + i * sizeof slot, sizeof slot);
+        added.push_back(std::string(s.table(TokenizerTable::AddedBytes).substr(slot.begin, slot.end - slot.begin)) +
+                        " " + std::to_string(slot.flags) + (table == TokenizerTable::AddedRaw ? "" : "n"));
+      }
     }
-    EXPECT_EQ(added, row.added) << row.config;
+    EXPECT_EQ(added, row.added) << row.config << row.map << row.tokens;
+    if (row.eos >= 0) {
+      EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({row.eos})) << row.config << row.map;
+    }
   }
 }
 

@@ -14,7 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   LoweredTokenizer lowered;
   try {
     lowered = LowerHfTokenizer(
-        {{"tokenizer.json", text}, {"tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b"})"}}, 0);
+        {{"tokenizer.json", text},
+         {"tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b"})"},
+         {"special_tokens_map.json", R"({"eos_token": "c", "x_token": "d", "extra_special_tokens": ["e"]})"}},
+        0);
   } catch (const InputError&) {
     return 0;
   }
