@@ -9,10 +9,13 @@
 
 #include "runtime/dry.h"
 #include "runtime/embedding.h"
+#include "runtime/gbnf.h"
+#include "runtime/json_schema.h"
 #include "runtime/llmc.h"
 #include "runtime/loader.h"
 #include "runtime/plan_io.h"
 #include "runtime/sampler.h"
+#include "runtime/token_constraint.h"
 #include "runtime/tokenizer.h"
 
 using namespace llmc;
@@ -32,6 +35,7 @@ struct llmc_session {
   std::vector<int32_t> history;  // ids appended since it was created, reset or restored
   std::optional<Sampler> sampler;
   llmc_sampling sampling{};  // the sampler's
+  std::shared_ptr<TokenConstraint> constraint;
 };
 
 struct llmc_snapshot {
@@ -144,6 +148,13 @@ T Taken(const T* given, const char* what) {
 Session& SessionOf(llmc_session* session) {
   Need(session != nullptr, "no session");
   return *session->session;
+}
+
+// The session stands somewhere else, or at the start: what was there before no longer counts.
+void Forget(llmc_session& session) {
+  session.history.clear();
+  session.logits = nullptr;
+  if (session.constraint != nullptr) session.constraint->Reset();
 }
 
 // What call() appends of `ids` joins the history, also when it stops on the way.
@@ -384,12 +395,38 @@ llmc_status llmc_sample(llmc_session* session, const llmc_sampling* sampling, in
     if (session->logits == nullptr) throw PlanError("there are no logits to sample from");
     // A structure without padding: its bytes are its members. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     if (!session->sampler || std::memcmp(&given, &session->sampling, sizeof given) != 0) {
-      session->sampler.emplace(OptionsOf(given, session->executable));
+      SamplerOptions options = OptionsOf(given, session->executable);
+      options.constraint = session->constraint;
+      session->sampler.emplace(options);
       session->sampling = given;
     }
     session->sampler->SetHistory(session->history);
     *id = session->sampler->Next({session->logits, s.vocab()}, s.position());
   });
+}
+
+llmc_status llmc_constrain(llmc_session* session, llmc_constraint_kind kind, const char* text, size_t bytes) {
+  return Guarded([&] {
+    SessionOf(session);
+    std::shared_ptr<TokenConstraint> made;
+    if (kind != LLMC_UNCONSTRAINED) {
+      Need(kind == LLMC_GBNF || kind == LLMC_JSON_SCHEMA, "a constraint is GBNF or a JSON schema");
+      Need(text != nullptr, "no grammar");
+      constexpr size_t kMost = size_t{1} << 22;
+      if (bytes > kMost) throw PlanError("a grammar of " + std::to_string(bytes) + " bytes, the limit is 4 MiB");
+      if (!session->tokenizer) throw PlanError("the plan has no tokenizer");
+      Grammar grammar =
+          kind == LLMC_GBNF ? ParseGbnf({text, bytes}, "grammar") : GrammarOfJsonSchema({text, bytes}, "schema");
+      made = std::make_shared<TokenConstraint>(std::move(grammar), *session->tokenizer,
+                                               session->executable.manifest->generation.stop_ids);
+    }
+    session->constraint = std::move(made);
+    session->sampler.reset();
+  });
+}
+
+int llmc_constraint_finished(const llmc_session* session) {
+  return session != nullptr && session->constraint != nullptr && session->constraint->finished() ? 1 : 0;
 }
 
 uint32_t llmc_position(const llmc_session* session) { return session == nullptr ? 0 : session->session->position(); }
@@ -401,8 +438,7 @@ void llmc_cancel(llmc_session* session) {
 llmc_status llmc_reset(llmc_session* session) {
   return Guarded([&] {
     SessionOf(session).Reset();
-    session->history.clear();
-    session->logits = nullptr;
+    Forget(*session);
   });
 }
 
@@ -419,8 +455,7 @@ llmc_status llmc_snapshot_restore(llmc_session* session, const llmc_snapshot* sn
     Session& s = SessionOf(session);
     Need(snapshot != nullptr, "no snapshot");
     s.RestoreState(snapshot->bytes);
-    session->history.clear();
-    session->logits = nullptr;
+    Forget(*session);
   });
 }
 
@@ -447,7 +482,6 @@ llmc_status llmc_session_load(llmc_session* session, const char* path) {
     } catch (const PlanError& error) {
       throw PlanError(std::string(path) + ": " + error.what());
     }
-    session->history.clear();
-    session->logits = nullptr;
+    Forget(*session);
   });
 }

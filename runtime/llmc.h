@@ -23,7 +23,7 @@ extern "C" {
 #define LLMC_API
 #endif
 
-#define LLMC_API_VERSION 2 /* of this header; raised when something is added */
+#define LLMC_API_VERSION 3 /* of this header; raised when something is added */
 
 typedef enum llmc_status {
   LLMC_OK = 0,
@@ -151,6 +151,16 @@ typedef struct llmc_sampling {
 /* What the model asks for; greedy if it asks for nothing. */
 LLMC_API llmc_status llmc_sampling_defaults(const llmc_model* model, llmc_sampling* sampling);
 LLMC_API llmc_status llmc_sample(llmc_session* session, const llmc_sampling* sampling, int32_t* id);
+
+/* What llmc_sample gives from now on is a text of a grammar, in GBNF or as the JSON that a schema allows
+ * (runtime/README.md, "Constraints"), wherever tokens cut it; ids that end a text come where the grammar can end. The
+ * text begins with the next llmc_sample, and anew when a value of its sampling changes and with llmc_reset, a restored
+ * snapshot or a loaded session; ids that were not sampled are no part of it. LLMC_UNCONSTRAINED ends it (text and bytes
+ * are not looked at). The model needs a tokenizer. Since 3. */
+typedef enum llmc_constraint_kind { LLMC_UNCONSTRAINED = 0, LLMC_GBNF = 1, LLMC_JSON_SCHEMA = 2 } llmc_constraint_kind;
+LLMC_API llmc_status llmc_constrain(llmc_session* session, llmc_constraint_kind kind, const char* text, size_t bytes);
+/* 1: what was sampled is a whole text of the grammar, and nothing can follow. Since 3. */
+LLMC_API int llmc_constraint_finished(const llmc_session* session);
 
 LLMC_API uint32_t llmc_position(const llmc_session* session); /* tokens appended so far */
 /* From any thread: the call that runs, or the next one, returns LLMC_CANCELLED. The session then stands where it stood

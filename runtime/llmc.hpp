@@ -107,6 +107,11 @@ class Session {
     Check(llmc_sample(get(), &sampling, &id));
     return id;
   }
+  // What Sample gives from now on is a text of a grammar; kind LLMC_UNCONSTRAINED ends that.
+  void Constrain(llmc_constraint_kind kind, std::string_view text = {}) {
+    Check(llmc_constrain(get(), kind, text.data(), text.size()));
+  }
+  bool finished() const { return llmc_constraint_finished(get()) != 0; }
   uint32_t vocab() const { return vocab_; }
   uint32_t position() const { return llmc_position(get()); }
   void Cancel() { llmc_cancel(get()); }

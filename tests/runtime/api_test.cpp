@@ -226,6 +226,61 @@ TEST(Api, PenaltiesCountWhatWasAppended) {
   EXPECT_NE(std::string(llmc_last_error()).find("dry_base"), std::string::npos);
 }
 
+// Each id is the likeliest of those that keep the text to the grammar.
+TEST(Api, AConstraintKeepsTheTextToItsGrammar) {
+  const HashModel model("section weights",
+                        "section tokenizer hex\n" + HexLines(HashTokenizer(true)) + "\nend\nsection weights");
+  const llmc_api::Model opened(model.path());
+  llmc_api::Session session(opened);
+  llmc_sampling sampling{};
+  sampling.size = sizeof sampling;
+  sampling.top_p = 1;
+  std::vector<int32_t> tokens;
+  const auto append = [&](int32_t id) {
+    session.Decode(id);
+    tokens.push_back(id);
+  };
+  const auto best = [&](std::string_view letters) {
+    std::vector<float> logits = HashLogits(tokens);
+    for (size_t id = 0; id < logits.size(); ++id) {
+      if (letters.find(static_cast<char>('A' + id - 1)) == std::string_view::npos || id == 0) logits[id] = -1e30f;
+    }
+    return Argmax(logits, 0);
+  };
+  append(3);
+  session.Constrain(LLMC_GBNF, R"(root ::= [A-D] "z" [p-s]{2})");
+  for (int round = 0; round < 2; ++round) {  // ids that were not sampled are no part of the text
+    for (const char* letters : {"ABCD", "z", "pqrs", "pqrs"}) {
+      EXPECT_FALSE(session.finished());
+      const int32_t id = session.Sample(sampling);
+      EXPECT_EQ(id, best(letters)) << letters;
+      append(id);
+    }
+    EXPECT_TRUE(session.finished());
+    session.Reset();
+    tokens.clear();
+    append(7);
+  }
+  session.Constrain(LLMC_JSON_SCHEMA, R"({"enum": [12, 19]})");
+  int32_t id = -1;
+  EXPECT_EQ(llmc_sample(session.get(), &sampling, &id), LLMC_ERROR_INPUT);  // there is no digit in this vocabulary
+  EXPECT_NE(std::string(llmc_last_error()).find("by the grammar"), std::string::npos);
+  session.Constrain(LLMC_UNCONSTRAINED);
+  EXPECT_FALSE(session.finished());
+  EXPECT_EQ(session.Sample(sampling), Argmax(HashLogits(tokens), 0));
+  const std::string bad = "root ::= nothing";
+  EXPECT_EQ(llmc_constrain(session.get(), LLMC_GBNF, bad.data(), bad.size()), LLMC_ERROR_INPUT);
+  EXPECT_NE(std::string(llmc_last_error()).find("grammar:1:"), std::string::npos) << llmc_last_error();
+  EXPECT_EQ(llmc_constrain(session.get(), static_cast<llmc_constraint_kind>(3), "", 0), LLMC_ERROR_USAGE);
+  EXPECT_EQ(llmc_constrain(session.get(), LLMC_GBNF, nullptr, 0), LLMC_ERROR_USAGE);
+  EXPECT_EQ(llmc_constrain(nullptr, LLMC_GBNF, "", 0), LLMC_ERROR_USAGE);
+  const StatedModel without;
+  const llmc_api::Model bare(without.path());
+  llmc_api::Session plain(bare);
+  EXPECT_EQ(llmc_constrain(plain.get(), LLMC_GBNF, "root ::= \"a\"", 12), LLMC_ERROR_INPUT);
+  EXPECT_STREQ(llmc_last_error(), "the plan has no tokenizer");
+}
+
 TEST(Api, SnapshotsAndFilesGiveTheBitsThatFollowed) {
   for (const bool stated : {true, false}) {  // a plan from before 1.2 saves its whole region
     const HashModel model = stated ? HashModel("plan 1.0", "plan 1.2\nstate kv 0 1 192 48 1 4 0") : HashModel();
