@@ -1,4 +1,5 @@
-"""One model, one set of bits: llmc-run, `llmc run` and the interpreter agree to the byte, whatever the threads, the chunks and the optional passes."""
+"""One model, one set of bits: llmc-run, `llmc run` and the interpreter agree to the byte, whatever the threads, the chunks and the optional passes
+(CASES E11)."""
 import unittest
 
 from harness import GOLDEN, LLMC, LLMC_RUN, CliTest, optional_passes

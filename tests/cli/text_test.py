@@ -5,9 +5,42 @@ import shutil
 import subprocess
 import unittest
 
-from harness import LLMC, LLMC_RUN, TINY, CliTest
+from harness import LLMC, LLMC_RUN, SOURCE, TINY, CliTest
 
 GREEDY = ("--temp", "0", "-n", "8")
+
+
+class Tokenize(CliTest):
+    def test_tokenize_prints_what_is_asked_for(self):
+        """The ids are those of PyPI's tokenizers; llama3.json puts BOS in front of a text."""
+        folder = SOURCE / "tests/data/tokenizer"
+        model, cases = folder / "llama3.json", json.loads((folder / "cases.json").read_text())
+        known = dict(zip(cases["texts"], cases["ids"]["llama3"]))
+
+        def tokenize(*flags, **options):
+            return self.ok(LLMC, "tokenize", model, *flags, **options).stdout
+        for text in ("a<|end|>b", "a\0b", "\U0001f917", "\u0928\u092e\u0938\u094d\u0924\u0947"):
+            ids = known[text]
+            listed = ",".join(map(str, ids))
+            (self.folder / "text").write_bytes(text.encode())
+            self.assertEqual(tokenize("-f", self.folder / "text"), listed + "\n")
+            self.assertEqual(tokenize("-f", "-", input=text), listed + "\n")
+            self.assertEqual(tokenize("-f", "-", "--no-special", input=text), listed.partition(",")[2] + "\n")
+            self.assertEqual(tokenize("--decode", listed.partition(",")[2]), text)
+            for flag in ("--pieces", "--bytes", "--offsets"):
+                lines = [line.split(" ", 1) for line in tokenize("-f", "-", flag, input=text).splitlines()]
+                self.assertEqual([int(line[0]) for line in lines], ids)
+                if flag == "--bytes":
+                    self.assertEqual(b"".join(bytes.fromhex(line[1]) for line in lines[1:]), text.encode())
+                if flag == "--offsets":
+                    spans = [tuple(map(int, line[1].split(" ")[:2])) for line in lines[1:]]
+                    self.assertEqual((spans[0][0], spans[-1][1]), (0, len(text.encode())))
+        plain = tokenize("-p", "a<|end|>b", "--no-parse-special", "--no-special").strip()
+        self.assertNotIn(str(known["<|end|>"][1]), plain.split(","))
+        self.assertEqual(tokenize("--decode", plain), "a<|end|>b")
+        self.assertEqual(tokenize("--decode", ",".join(map(str, known["a<|end|>b"])), "--no-special"), "ab")
+        self.fails(2, LLMC, "tokenize", model)
+        self.fails(1, LLMC, "tokenize", self.folder / "none.json", "-p", "a", says="none.json")
 
 
 class Text(CliTest):

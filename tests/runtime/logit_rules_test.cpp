@@ -68,6 +68,7 @@ LogitRules RulesOf(const Case& c) {
   return rules;
 }
 
+// CASES E08 among them: the repetition penalty.
 TEST(LogitRules, AreHuggingFaces) {
   size_t cases = 0;
   for (const Case& c : Cases()) {

@@ -61,6 +61,7 @@ TEST(Run, StopsAtAStopId) {
   EXPECT_EQ(run.out, Joined(ids) + "\n");
 }
 
+// CASES E01, E02: there is no shifting of the context; text ends at its limit.
 TEST(Run, TheContextBoundsPromptAndNewTokens) {
   const HashModel model;
   const auto run = [&](int prompt) {

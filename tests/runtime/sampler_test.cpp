@@ -31,6 +31,7 @@ SamplerOptions At(double temperature) {
   return options;
 }
 
+// CASES E05, as the three tests behind it.
 TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
   EXPECT_EQ(Argmax(std::vector<float>{1, 3, 3, 2}, 0), 1);
   EXPECT_EQ(Argmax(std::vector<float>{-0.0f, 0.0f}, 0), 0);
@@ -89,6 +90,7 @@ TEST(Sampler, DrawsFollowTheProbabilities) {
   EXPECT_NEAR(counts.at(2), 9003, 400);
 }
 
+// CASES E07, as the next one.
 TEST(Sampler, TemperatureComesBeforeTopP) {
   SamplerOptions options = At(0.5);
   options.top_p = 0.8;

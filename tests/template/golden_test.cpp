@@ -11,6 +11,7 @@
 namespace llmc {
 namespace {
 
+// CASES D02 (tojson), D03 (slices, arithmetic, methods, reasoning that is cut), D05 (role rules), D06 (dates, undefined values) among them.
 TEST(TemplateGolden, EveryCaseIsTransformers) {
   const std::string path = LLMC_SOURCE_DIR "/tests/data/templates/cases.json";
   JsonLimits limits;
