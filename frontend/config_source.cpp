@@ -42,12 +42,21 @@ ConfigValue ToConfigValue(const Json& value) {
 
 namespace {
 
+// The entry of a list whose number `key` is.
+Json Entry(const Json& list, std::string_view key) {
+  size_t at = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), at);
+  if (error != std::errc() || end != key.data() + key.size() || at >= list.size()) return {};
+  return list.items()[at];
+}
+
 Json Member(const Json& object, std::string_view key) {
   if (Json v = object.Find(key)) return v;
   size_t dot = key.find('.');
   if (dot == std::string_view::npos) return {};
   Json outer = object.Find(key.substr(0, dot));
   if (!outer || outer.is(JsonKind::Null)) return {};
+  if (outer.is(JsonKind::Array)) return Entry(outer, key.substr(dot + 1));
   if (!outer.is(JsonKind::Object))
     Fail(DiagKind::BadValue, outer.place(),
          fmt::format("{} must be an object, is {}", key.substr(0, dot), outer.source().substr(0, kShownBytes)));
@@ -60,6 +69,10 @@ void AddKeys(const Json& object, const std::string& prefix, const std::set<std::
     std::string key = prefix + std::string(name);
     if (value.is(JsonKind::Object) && nested.contains(key)) {
       AddKeys(value, key + ".", nested, out);
+    } else if (value.is(JsonKind::Array) && nested.contains(key)) {
+      const std::vector<Json> entries = value.items();
+      for (size_t i = 0; i < entries.size(); ++i)
+        out.push_back({fmt::format("{}.{}", key, i), ToConfigValue(entries[i]), true, value.key_place()});
     } else {
       out.push_back({key, ToConfigValue(value), !prefix.empty(), value.key_place()});
     }

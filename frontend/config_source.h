@@ -25,10 +25,11 @@ struct ConfigValue {
 class ConfigSource {
  public:
   virtual ~ConfigSource() = default;
-  // JSON: "rope_scaling.factor" is a member of a member, to any depth. nullopt: not there.
+  // JSON: "rope_scaling.factor" is a member of a member, to any depth, "limits.0" the first entry of a list. nullopt: not
+  // there.
   virtual std::optional<ConfigValue> Find(std::string_view key) const = 0;
   // All keys in the order of the file; the members of an object stand there as "object.member", in its place, when
-  // `nested` has the object's key.
+  // `nested` has the object's key, and the entries of a list as "list.0", ..
   struct Key {
     std::string text;
     ConfigValue value;

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "frontend/weight_list.h"
+
 namespace llmc {
 namespace {
 
@@ -36,6 +38,28 @@ std::pair<std::string_view, std::string_view> SplitName(std::string_view field) 
   return {field.substr(0, dot), field.substr(dot + 1)};
 }
 
+// A block's mixers, of which it may have none, or two whose weights have different names.
+void CompleteMixers(Block& block, const ModelSpec& model, const Checker& check) {
+  block.mixer->Complete(block, model, check);
+  const bool ffn_alone = !block.mixer->IsThere();
+  const bool beside = block.beside->IsThere();
+  check.Require(block.wiring.order == WiringOrder::Sequential || (!ffn_alone && !beside && block.ffn->IsThere()),
+                "no_mixer, beside and ffn.kind none go with wiring.order sequential");
+  check.Require(!ffn_alone || block.ffn->IsThere(), "a block has a mixer or a feed-forward part");
+  if (!beside) return;
+  check.Require(!ffn_alone, "beside goes with a mixer");
+  block.beside->Complete(block, model, check);
+  check.Require(!block.beside->SharesCache(), "the mixer of beside has a cache of its own");
+  WeightRows one, other;
+  block.mixer->AddWeights(block, model, one);
+  block.beside->AddWeights(block, model, other);
+  for (const WeightRow& a : one.all()) {
+    for (const WeightRow& b : other.all())
+      check.Require(a.base != b.base, fmt::format("{} and {} beside it both have a weight {}", block.mixer->kind(),
+                                                  block.beside->kind(), a.base));
+  }
+}
+
 }  // namespace
 
 Fields ModelSpec::Fields() {
@@ -50,11 +74,9 @@ Fields ModelSpec::Fields() {
 }
 Fields NormSpec::Fields() { return {{"kind", kind}, {"eps", eps}, {"gain", gain}, {"bias", bias}}; }
 Fields WiringSpec::Fields() {
-  return {{"order", order},
-          {"mixer_norm", mixer_norm},
-          {"residual", residual},
-          {"scalar", scalar},
-          {"per_layer_act", per_layer_act}};
+  return {{"order", order},           {"mixer_norm", mixer_norm}, {"residual", residual},
+          {"mixer_in", mixer_in},     {"mixer_out", mixer_out},   {"beside_in", beside_in},
+          {"beside_out", beside_out}, {"scalar", scalar},         {"per_layer_act", per_layer_act}};
 }
 Fields EndsSpec::Fields() {
   return {{"output", output},
@@ -71,11 +93,14 @@ Fields EndsSpec::Fields() {
 }
 
 std::vector<FieldGroup> GroupsOf(Block& block) {
-  return {{"norm", "", block.norm.Fields()},
-          {std::string(block.mixer->kind()), "", block.mixer->Fields()},
-          {"position", std::string(block.position->kind()), block.position->Fields()},
-          {"ffn", std::string(block.ffn->kind()), block.ffn->Fields()},
-          {"wiring", "", block.wiring.Fields()}};
+  std::vector<FieldGroup> out = {{"norm", "", block.norm.Fields()},
+                                 {std::string(block.mixer->kind()), "", block.mixer->Fields()},
+                                 {"position", std::string(block.position->kind()), block.position->Fields()},
+                                 {"ffn", std::string(block.ffn->kind()), block.ffn->Fields()},
+                                 {"wiring", "", block.wiring.Fields()}};
+  if (block.beside->IsThere())
+    out.insert(out.begin() + 2, {"beside", std::string(block.beside->kind()), block.beside->Fields()});
+  return out;
 }
 
 bool operator==(const Block& a, const Block& b) {
@@ -91,6 +116,8 @@ bool operator==(const Block& a, const Block& b) {
 void SetField(Description& d, Block& block, std::string_view field, const FieldValue& value) {
   auto [group, name] = SplitName(field);
   block.mixer.Select(group);  // another group than a mixer's leaves it as it is
+  if (field == "mixer.kind") return SelectKind(block.mixer, field, value);
+  if (field == "beside.kind") return SelectKind(block.beside, field, value);
   if (field == "position.kind") return SelectKind(block.position, field, value);
   if (field == "ffn.kind") return SelectKind(block.ffn, field, value);
   Fields fields = FieldsOf(d, block, group);
@@ -161,12 +188,13 @@ void Complete(Description& d, const std::string& file) {
                   fmt::format("norm.eps is {}, must be at least 0 and below 1", block.norm.eps));
     check.Require(block.norm.kind == NormKind::Layer || !block.norm.bias, "norm.bias goes with norm.kind layer");
     check.Require(block.norm.gain || !block.norm.bias, "norm.bias goes with a gain");
-    check.Nonzero("wiring.residual", block.wiring.residual);
+    for (const Field& f : block.wiring.Fields())
+      if (const auto* factor = std::get_if<double*>(&f.at)) check.Nonzero(fmt::format("wiring.{}", f.name), **factor);
     check.Require(block.wiring.mixer_norm || block.wiring.order == WiringOrder::Sequential,
                   "wiring.mixer_norm false goes with wiring.order sequential");
     check.Require(!block.mixer->NeedsWholeSequence() || d.ends.output == ModelOutput::Hidden,
                   "attention.mask all goes with ends.output hidden");
-    block.mixer->Complete(block, d.model, check);
+    CompleteMixers(block, d.model, check);
     block.ffn->Complete(d.model, check);
   }
   check.Enter("");

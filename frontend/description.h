@@ -61,9 +61,11 @@ struct NormSpec {
 // How a layer's parts are joined (wiring.cpp).
 struct WiringSpec {
   WiringOrder order = WiringOrder::Sequential;
-  bool mixer_norm = true;  // sequential: a norm in front of the mixer
-  double residual = 1.0;   // on what each part adds to the stream
-  bool scalar = false;     // a number of the layer multiplies the stream that leaves it
+  bool mixer_norm = true;                    // sequential: a norm in front of the mixer
+  double residual = 1.0;                     // on what each part adds to the stream
+  double mixer_in = 1.0, mixer_out = 1.0;    // on the rows that the mixer gets, and on what it gives
+  double beside_in = 1.0, beside_out = 1.0;  // of the mixer beside it
+  bool scalar = false;                       // a number of the layer multiplies the stream that leaves it
   llmc::Activation per_layer_act = llmc::Activation::GeluTanh;  // in front of the product with the layer's vector
   llmc::Fields Fields();
 };
@@ -87,13 +89,14 @@ struct EndsSpec {
 struct Block {
   NormSpec norm;
   Slot<Mixer> mixer;
+  Slot<Mixer> beside{"no_mixer"};  // a second one of the same normed rows; what both give is added
   Slot<Position> position;
   Slot<Ffn> ffn;
   WiringSpec wiring;
 };
 
-// The groups of a block in its JSON form. The mixer's key is its kind ("attention"); position and ffn say theirs in
-// the field `kind`.
+// The groups of a block in its JSON form. The mixer's key is its kind ("attention"); beside (if there is one), position
+// and ffn say theirs in the field `kind`.
 struct FieldGroup {
   std::string key;
   std::string kind;  // "": the group has no field `kind`

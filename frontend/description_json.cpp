@@ -30,9 +30,17 @@ std::optional<FieldValue> ScalarOf(const Json& value) {
       v.kind = FieldValue::Kind::Text;
       v.text = value.AsString();
       return v;
+    case JsonKind::Object:
+      // How transformers writes what JSON has no number for.
+      if (Json special = value.Find("__float__"); special && special.is(JsonKind::String) && value.size() == 1) {
+        const std::string_view text = special.AsString();
+        v.kind = FieldValue::Kind::Float;
+        v.number = text == "Infinity" ? HUGE_VAL : text == "-Infinity" ? -HUGE_VAL : std::nan("");
+        return v;
+      }
+      break;
     case JsonKind::Null:
-    case JsonKind::Array:
-    case JsonKind::Object: break;
+    case JsonKind::Array: break;
   }
   return std::nullopt;
 }
@@ -65,7 +73,7 @@ std::vector<std::string_view> NamesOf(const Fields& fields) {
 
 // Sets the fields of the group `key` from an object: its kind first, since that says which fields there are.
 void ReadGroup(Description& d, Block& block, const std::string& key, const Json& object) {
-  const bool has_kinds = key == "position" || key == "ffn";
+  const bool has_kinds = key == "beside" || key == "position" || key == "ffn";
   const Json kind = object.Find("kind");
   if (has_kinds && kind) SetField(d, block, key + ".kind", ValueOf(kind));
   std::vector<std::string_view> known;
@@ -87,7 +95,7 @@ void ReadGroup(Description& d, Block& block, const std::string& key, const Json&
 
 Block ReadBlock(Description& d, const Json& object, std::vector<std::string>& plain) {
   Block block;
-  std::vector<std::string_view> known = {"like", "norm", "position", "ffn", "wiring"};
+  std::vector<std::string_view> known = {"like", "norm", "beside", "position", "ffn", "wiring"};
   const std::vector<std::string_view> mixers = Slot<Mixer>::Kinds();
   known.insert(known.end(), mixers.begin(), mixers.end());
   if (Json like = object.Find("like")) {

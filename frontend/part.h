@@ -48,6 +48,8 @@ class Part {
   Part& operator=(const Part&) = delete;
   virtual std::string_view kind() const = 0;
   virtual llmc::Fields Fields() = 0;
+  // False: the slot is empty, the block does without.
+  virtual bool IsThere() const { return true; }
   // Weights of one layer that has this part.
   virtual void AddWeights(const Block&, const ModelSpec&, WeightRows&) const {}
 };
@@ -102,6 +104,7 @@ template <class T>
 class Slot {
  public:
   Slot() : part_(AlternativesOf<T>().front().make()) {}
+  explicit Slot(std::string_view kind) : Slot() { Select(kind); }
   Slot(const Slot& other) : part_(other.part_->Clone()) {}
   Slot& operator=(const Slot& other) {
     part_ = other.part_->Clone();

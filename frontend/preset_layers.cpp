@@ -74,8 +74,9 @@ Blocks ByZeros(const Rules& rules, const Json& rule, const std::string& key, con
     Fail(DiagKind::BadValue, rules.config().Find(key)->value.place,
          fmt::format("{} has {} entries for {} layers", key, numbers.size(), n));
   Blocks out = RestOf(rules, rule, n);
+  const Blocks zero = BlocksAt(rules, rule, "block", n);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i].kind == FieldValue::Kind::Int && numbers[i].integer == 0) out[i] = TextAt(rule, "block");
+    if (numbers[i].kind == FieldValue::Kind::Int && numbers[i].integer == 0) out[i] = zero[i];
   }
   return out;
 }

@@ -102,6 +102,9 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
     return map ? Translate(it->first, map, it->second) : it->second;
   }
   if (Json expression = rule.Find("compute")) return Computed(name, expression);
+  if (Json keys = rule.Find("length")) return LengthOf(name, keys);
+  if (rule.Find("entry") || rule.Find("last")) return EntryOf(rule);
+  if (Json tensor = rule.Find("layers_with")) return LayersWith(tensor.AsString());
   if (Json key = rule.Find("nonzero")) return Nonzero(KeyOf(key), rule);
   if (Json keys = rule.Find("present")) {
     for (const Json& key : keys.items()) {
@@ -119,6 +122,71 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
     if (!rule.Find("keys")) return Raw(name, rule.Find("absent"));
   }
   return FromKeys(name, rule);
+}
+
+// Entries of a list, or letters of a text: of the first key that the config has.
+FieldValue Rules::LengthOf(const std::string& name, const Json& keys) const {
+  std::vector<std::string> tried;
+  for (const Json& item : keys.items()) {
+    tried.push_back(KeyOf(item));
+    const auto found = config_->Find(tried.back());
+    if (!found || found->null) continue;
+    FieldValue v = found->value;
+    const bool letters = !found->container && v.kind == FieldValue::Kind::Text;
+    if (!letters && !found->container)
+      Fail(DiagKind::BadValue, v.place, fmt::format("{} must be a list, is {}", tried.back(), v.shown));
+    v.integer = static_cast<int64_t>(letters ? v.text.size() : config_->Values(tried.back())->size());
+    v.kind = FieldValue::Kind::Int;
+    return v;
+  }
+  Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is missing ({})", fmt::join(tried, " or "), name));
+}
+
+// {"entry": KEY, "where": OTHER, "is": VALUE}: the entry of the key's list at the first place at which the list OTHER has
+// the value, without "where" the first; {"last": KEY}: the last. Of a key that has a number: that.
+FieldValue Rules::EntryOf(const Json& rule) const {
+  const Json last = rule.Find("last"), where = rule.Find("where");
+  const std::string key = KeyOf(last ? last : rule.Find("entry"));
+  const auto found = config_->Find(key);
+  if (!found || !found->container) {
+    if (found && !found->null) return found->value;
+    if (const Json absent = rule.Find("absent")) return Raw("", absent);
+    Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is missing", key));
+  }
+  const std::vector<FieldValue> values = config_->Values(key).value_or(std::vector<FieldValue>());
+  if (values.empty()) Fail(DiagKind::BadValue, found->value.place, fmt::format("{} is empty", key));
+  size_t at = last ? values.size() - 1 : 0;
+  if (where) {
+    const std::string other = KeyOf(where);
+    const auto marks = config_->Find(other);
+    if (!marks || !marks->container)
+      Fail(DiagKind::MissingKey, {config_->file(), ""}, fmt::format("{} is no list, but {} is one", other, key));
+    const std::vector<FieldValue> kinds = config_->Values(other).value_or(std::vector<FieldValue>());
+    if (kinds.size() != values.size())
+      Fail(DiagKind::BadValue, found->value.place,
+           fmt::format("{} has {} entries, {} has {}", key, values.size(), other, kinds.size()));
+    const std::string_view wanted = rule.Find("is").AsString();
+    for (size_t i = kinds.size(); i-- > 0;)
+      if (TextOf(kinds[i]) == wanted) at = i;
+  }
+  return values[at];
+}
+
+// How many layers have the tensor, {i} being the layer.
+FieldValue Rules::LayersWith(std::string_view tensor) const {
+  constexpr std::string_view kMark = "{i}";
+  constexpr int64_t kMostLayers = 65536;  // Complete() has the real bound
+  const size_t mark = tensor.find(kMark);
+  const int64_t layers = std::clamp<int64_t>(known_.at("n_layers").integer, 0, kMostLayers);
+  FieldValue v;
+  v.kind = FieldValue::Kind::Int;
+  for (int64_t i = 0; i < layers; ++i) {
+    const std::string name = fmt::format("{}{}{}", tensor.substr(0, mark), i, tensor.substr(mark + kMark.size()));
+    if (config_->Tensor(name) != nullptr) ++v.integer;
+  }
+  v.shown = std::to_string(v.integer);
+  v.place = {config_->file(), ""};
+  return v;
 }
 
 // A tensor decides the field; a key that decides it otherwise contradicts.
@@ -277,9 +345,10 @@ void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string
   }
   if (!rule.is(JsonKind::Object)) return;
   for (const auto& [name, value] : rule.members()) {
-    if (name == "keys" || name == "present") {
+    if (name == "keys" || name == "present" || name == "length") {
       for (const Json& key : value.items()) keys.insert(WithArch(key.AsString(), arch));
-    } else if (name == "types" || name == "listed" || name == "letters" || name == "zero" || name == "nonzero") {
+    } else if (name == "types" || name == "listed" || name == "letters" || name == "zero" || name == "nonzero" ||
+               name == "entry" || name == "last" || name == "where") {
       keys.insert(WithArch(value.AsString(), arch));
     } else {
       CollectKeys(value, arch, keys);
@@ -292,6 +361,7 @@ void CollectNames(const Json& rule, std::set<std::string>& names) {
   if (Json when = rule.Find("when")) {
     for (const auto& [name, values] : when.members()) names.insert(std::string(name));
   }
+  if (rule.Find("layers_with")) names.insert("n_layers");
   if (Json var = rule.Find("var")) names.insert(std::string(var.AsString()));
   std::function<void(const Json&)> in_expression = [&](const Json& e) {
     if (e.is(JsonKind::String)) names.insert(std::string(e.AsString()));

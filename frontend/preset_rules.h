@@ -34,6 +34,9 @@ class Rules {
   Json MapOf(const Json& rule) const;
   FieldValue Raw(const std::string& name, const Json& rule) const;
   FieldValue RowsOf(const std::string& name, const std::string& tensor) const;
+  FieldValue EntryOf(const Json& rule) const;
+  FieldValue LayersWith(std::string_view tensor) const;
+  FieldValue LengthOf(const std::string& name, const Json& keys) const;
   FieldValue FromKeys(const std::string& name, const Json& rule) const;
   FieldValue Nonzero(const std::string& key, const Json& rule) const;
   FieldValue Computed(const std::string& name, const Json& expression) const;

@@ -64,8 +64,11 @@ int64_t ExpertsOf(const Description& d, const WeightUse& use, const char* field)
 ModelFigures FiguresOf(const Description& d, const BoundWeights& weights, const Module& module, int64_t prefill) {
   ModelFigures out;
   std::vector<int64_t> first_layer(d.blocks.size(), -1);
-  for (const auto& [name, block] : d.blocks)
-    out.blocks.push_back({.name = name, .mixer = std::string(block.mixer->kind())});
+  for (const auto& [name, block] : d.blocks) {
+    std::string mixer(block.mixer->kind());
+    if (block.beside->IsThere()) mixer += fmt::format(" and {}", block.beside->kind());
+    out.blocks.push_back({.name = name, .mixer = std::move(mixer)});
+  }
   for (size_t i = d.layers.size(); i-- > 0;) {
     auto b = static_cast<size_t>(d.layers[i]);
     ++out.blocks[b].layers;

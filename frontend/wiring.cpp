@@ -1,5 +1,5 @@
 // Layers: where norms stand, and what is added to the stream.
-//   sequential    x += mixer(norm x);  x += ffn(norm x)
+//   sequential    x += mixer(norm x);  x += ffn(norm x); or one of them alone; or two mixers of one norm
 //   post          x += norm(mixer x);  x += norm(ffn x)
 //   sandwich      x += norm(mixer(norm x));  x += norm(ffn(norm x))
 //   encoder       x = norm(x + mixer x);  x = norm(x + ffn x)
@@ -25,14 +25,31 @@ Operand Joined(Graph& g, int layer, Operand x, Operand part, const WiringSpec& w
   return g.One(OpKind::Add, {x, part}, {}, std::move(name));
 }
 
+// What the mixer gives, and the one beside it.
+Operand Mixed(Graph& g, int layer, Operand n, const Block& block) {
+  const auto of = [&](const Mixer& mixer, double in, double out, const std::string& what) {
+    const Operand rows = in == 1.0 ? n : g.Scale(n, in, Name(layer, what + "_rows"));
+    const Operand mixed = mixer.Build(g, layer, rows, block);
+    return out == 1.0 ? mixed : g.Scale(mixed, out, Name(layer, what + "_mixed"));
+  };
+  const WiringSpec& wiring = block.wiring;
+  const Operand mixed = of(*block.mixer, wiring.mixer_in, wiring.mixer_out, "mixer");
+  if (!block.beside->IsThere()) return mixed;
+  const Operand other = of(*block.beside, wiring.beside_in, wiring.beside_out, "beside");
+  return g.One(OpKind::Add, {mixed, other}, {}, Name(layer, "both"));
+}
+
 Operand BuildParts(Graph& g, int layer, Operand x, const Block& block, const Name& name) {
   const WiringSpec& wiring = block.wiring;
   const WiringOrder order = wiring.order;
   auto norm = [&](Operand v, const char* gain, const char* result) {
     return g.Norm(layer, v, gain, block.norm, Name(layer, result));
   };
+  if (!block.mixer->IsThere())
+    return Joined(g, layer, x, block.ffn->Build(g, layer, norm(x, "ffn_norm", "m"), block), wiring, "ffn_out", name);
   Operand n = NormsInFront(order) && wiring.mixer_norm ? norm(x, "attn_norm", "n") : x;
-  Operand mixed = block.mixer->Build(g, layer, n, block);
+  Operand mixed = Mixed(g, layer, n, block);
+  if (!block.ffn->IsThere()) return Joined(g, layer, x, mixed, wiring, "att_out", name);
   if (NormsBehind(order)) mixed = norm(mixed, "attn_post_norm", "att_normed");
   if (NormsSums(order)) {
     Operand mid = norm(Joined(g, layer, x, mixed, wiring, "att_out", Name(layer, "att_sum")), "attn_post_norm", "mid");
@@ -87,10 +104,11 @@ void AddLayerWeights(const Block& block, const ModelSpec& model, WeightRows& out
   const SizeRule d_model{model.d_model, "d_model"};
   const WiringOrder order = block.wiring.order;
   auto norm = [&](const char* base, bool present) { out.Norm(block.norm, base, d_model, present); };
-  norm("attn_norm", NormsInFront(order) && block.wiring.mixer_norm);
+  norm("attn_norm", block.mixer->IsThere() && NormsInFront(order) && block.wiring.mixer_norm);
   block.mixer->AddWeights(block, model, out);
+  block.beside->AddWeights(block, model, out);
   norm("attn_post_norm", NormsBehind(order) || NormsSums(order));
-  norm("ffn_norm", NormsInFront(order) && order != WiringOrder::Parallel);
+  norm("ffn_norm", block.ffn->IsThere() && NormsInFront(order) && order != WiringOrder::Parallel);
   block.ffn->AddWeights(block, model, out);
   norm("ffn_post_norm", NormsBehind(order) || NormsSums(order));
   const bool own = model.per_layer > 0;

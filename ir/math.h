@@ -223,6 +223,8 @@ inline float Clamp(float x, float limit) {
   return KeepNonFinite(x, high < limit ? high : limit);
 }
 
+inline float AtLeast(float x, float least) { return KeepNonFinite(x, x > least ? x : least); }
+
 // x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x. An eps that is not finite is seen.
 struct Xielu {
   float p, n, beta, eps;

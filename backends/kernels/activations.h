@@ -77,6 +77,7 @@ CHOICE F32x16 Activate(int64_t kind, F32x16 x) {
 INLINE F32x16 SoftCap(F32x16 x, F32x16 cap) { return Mul(cap, Tanh(Div(x, cap))); }
 
 INLINE F32x16 Clamp(F32x16 x, float limit) { return KeepNonFinite(x, Min(Max(x, Splat(-limit)), Splat(limit))); }
+INLINE F32x16 AtLeast(F32x16 x, float least) { return KeepNonFinite(x, Max(x, Splat(least))); }
 INLINE F32x16 SwigluClamped(F32x16 gate, F32x16 up, float alpha, float limit) {
   const F32x16 g = Min(gate, Splat(limit)), u = Max(Min(up, Splat(limit)), Splat(-limit));
   const F32x16 e = Exp2(Mul(Mul(g, Splat(alpha)), Splat(math::kNegLog2E)));

@@ -28,6 +28,7 @@ CHOICE F32x16 ApplyThen(int64_t then, F32x16 v, const float* other, int64_t n) {
     case kThenScale: return Mul(v, Splat(FloatOfBits(parameter)));
     case kThenSoftCap: return SoftCap(v, Splat(FloatOfBits(parameter)));
     case kThenClamp: return Clamp(v, FloatOfBits(parameter));
+    case kThenAtLeast: return AtLeast(v, FloatOfBits(parameter));
     case kThenAdd: return Add(v, LoadColumns(other, n));
     case kThenMul: return Mul(v, LoadColumns(other, n));
     default: return v;

@@ -21,12 +21,21 @@ class DeltaNet : public Mixer {
   std::string_view kind() const override { return "delta_net"; }
   std::unique_ptr<Mixer> Clone() const override { return std::make_unique<DeltaNet>(*this); }
   llmc::Fields Fields() override {
-    return {
-        {"n_heads", n_heads_}, {"n_key_heads", n_key_heads_}, {"d_key", d_key_}, {"d_value", d_value_}, {"taps", taps_},
-        {"decay", decay_},     {"head_order", head_order_}};
+    return {{"n_heads", n_heads_},
+            {"n_key_heads", n_key_heads_},
+            {"d_key", d_key_},
+            {"d_value", d_value_},
+            {"taps", taps_},
+            {"decay", decay_},
+            {"head_order", head_order_},
+            {"beta_scale", beta_scale_},
+            {"eps", eps_}};
   }
 
-  void Complete(Block&, const ModelSpec&, const Checker& check) override {
+  void Complete(Block& block, const ModelSpec&, const Checker& check) override {
+    if (std::isnan(eps_)) eps_ = block.norm.eps;
+    check.Require(eps_ >= 0 && eps_ < 1, fmt::format("delta_net.eps is {}, must be at least 0 and below 1", eps_));
+    check.Positive("delta_net.beta_scale", beta_scale_);
     check.Size("delta_net.n_heads", n_heads_, Checker::kMaxWidth);
     if (n_key_heads_ == 0) n_key_heads_ = n_heads_;
     check.Size("delta_net.n_key_heads", n_key_heads_, n_heads_);
@@ -67,7 +76,9 @@ class DeltaNet : public Mixer {
     Operand k = Convolved(g, layer, x, "key", n_key_heads_, d_key_);
     Operand v = Convolved(g, layer, x, "value", n_heads_, d_value_);
     Operand z = g.Linear(layer, x, "w_z", "", "z");
-    Operand beta = g.Act(g.Linear(layer, x, "w_beta", "", "beta_in"), "sigmoid", Name(layer, "beta"));
+    Operand beta = g.Act(g.Linear(layer, x, "w_beta", "", "beta_in"), "sigmoid",
+                         Name(layer, beta_scale_ == 1 ? "beta" : "beta_part"));
+    if (beta_scale_ != 1) beta = g.Scale(beta, beta_scale_, Name(layer, "beta"));
     Operand decay = g.Act(g.Linear(layer, x, "w_decay", "b_decay", "decay_in"), "softplus", Name(layer, "decay_time"));
     decay = DecayOf(g, layer, decay, decay_);
     Attrs attrs;
@@ -78,12 +89,14 @@ class DeltaNet : public Mixer {
                         {state, Unit(g, layer, q, "query", 1 / std::sqrt(static_cast<double>(d_key_))),
                          Unit(g, layer, k, "key", 1), v, decay, beta, g.pos()},
                         attrs, Name(layer, "read"));
-    out = g.Norm(layer, out, "out_norm", block.norm, Name(layer, "read_normed"));
+    NormSpec norm = block.norm;
+    norm.eps = eps_;
+    out = g.Norm(layer, out, "out_norm", norm, Name(layer, "read_normed"));
     out = g.Reshape(out, {Dim("S"), Dim(n_heads_ * d_value_)}, Name(layer, "read_row"));
     Attrs gate;
     gate.Set("act", std::string("silu"));
     out = g.One(OpKind::Gated, {z, out}, gate, Name(layer, "read_gated"));
-    return g.Linear(layer, out, "w_out", "", "att_out");
+    return g.Linear(layer, out, "w_out", "", "read_out");
   }
 
  private:
@@ -113,6 +126,8 @@ class DeltaNet : public Mixer {
   int64_t taps_ = 0;                           // rows that a sum takes, with its own
   Decay decay_ = Decay::Log;                   // what the stored weight is
   HeadOrder head_order_ = HeadOrder::Grouped;  // of values by their heads of keys
+  double beta_scale_ = 1;                      // on beta, a sigmoid: beyond 1 what is found can be moved past the value
+  double eps_ = kDerived;                      // of the norm of what is read; derived: the block's norms'
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The feed-forward part as a mixture of experts: a router chooses `used` of `count` gated parts for each row, and their
-// results are added with its weights; with a shared expert, which every row takes, scaled by a gate of its own if it
-// has one.
+// The feed-forward part as a mixture of experts: a router chooses `used` of `count` gated (or plain) parts for each row,
+// and their results are added with its weights; with a shared expert, which every row takes, scaled by a gate of its own
+// if it has one. Experts may work on a narrower row, a product of the row that the router and the shared expert see.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -52,7 +52,9 @@ class Experts : public Ffn {
             {"renorm_by", renorm_by_},
             {"weight_scale", weight_scale_},
             {"shared", shared_},
-            {"shared_gate", shared_gate_}};
+            {"shared_gate", shared_gate_},
+            {"gate", gate_},
+            {"latent", latent_}};
   }
 
   void Complete(const ModelSpec& model, const Checker& check) override {
@@ -64,12 +66,15 @@ class Experts : public Ffn {
     check.Size("ffn.count", count_, 4096);
     check.Size("ffn.used", used_, std::min<int64_t>(count_, 64));
     constexpr int64_t kTile = 16;  // rows of a packed tile, which belong to one expert
-    check.Require(
-        d_ff_ % kTile == 0 && model.d_model % kTile == 0,
-        fmt::format("ffn.d_ff {} and d_model {} must be multiples of {} for experts", d_ff_, model.d_model, kTile));
-    check.Require(count_ <= Checker::kMaxCount / std::max(d_ff_, model.d_model),
-                  fmt::format("ffn.count {} times ffn.d_ff {} or d_model {} is above {}", count_, d_ff_, model.d_model,
-                              Checker::kMaxCount));
+    check.Require(latent_ >= 0 && latent_ <= Checker::kMaxWidth, fmt::format("ffn.latent is {}", latent_));
+    const int64_t width = Width(model).value;
+    check.Require(d_ff_ % kTile == 0 && width % kTile == 0,
+                  fmt::format("ffn.d_ff {} and {} {} must be multiples of {} for experts", d_ff_, Width(model).text,
+                              width, kTile));
+    check.Require(count_ <= Checker::kMaxCount / std::max(d_ff_, width),
+                  fmt::format("ffn.count {} times ffn.d_ff {} or {} {} is above {}", count_, d_ff_, Width(model).text,
+                              width, Checker::kMaxCount));
+    check.Require(gate_ || act_ != ExpertActivation::SwigluClamped, "ffn.act swiglu_clamped goes with ffn.gate");
     if (groups_ == 0) groups_ = 1;
     if (keep_ == 0) keep_ = groups_;
     check.Require(groups_ > 0 && count_ % groups_ == 0,
@@ -87,19 +92,23 @@ class Experts : public Ffn {
 
   void AddWeights(const Block&, const ModelSpec& model, WeightRows& out) const override {
     const SizeRule d_model{model.d_model, "d_model"}, d_ff{d_ff_, "ffn.d_ff"}, count{count_, "ffn.count"};
-    const SizeRule inner{count_ * d_ff_, "ffn.count * ffn.d_ff"}, outer{count_ * model.d_model, "ffn.count * d_model"};
+    const SizeRule width = Width(model), latent{latent_, "ffn.latent"};
+    const SizeRule inner{count_ * d_ff_, "ffn.count * ffn.d_ff"},
+        outer{count_ * width.value, "ffn.count * " + width.text};
     const SizeRule shared{shared_, "ffn.shared"};
     constexpr WeightPart kRouter = WeightPart::Router, kExperts = WeightPart::Experts, kShared = WeightPart::Ffn;
     out.Matrix(kRouter, "w_router", count, d_model);
     out.Bias(kRouter, "b_router", count, router_bias_);
     out.FlatBias(WeightPart::Constant, "choice_bias", count, choice_bias_);
-    out.Stack(kExperts, "w_gate_exps", inner, d_model);
-    out.FlatBias(kExperts, "b_gate_exps", inner, bias_);
-    out.Stack(kExperts, "w_up_exps", inner, d_model);
+    out.Matrix(kShared, "w_latent_in", latent, d_model, latent_ != 0);
+    out.Stack(kExperts, "w_gate_exps", inner, width, gate_);
+    out.FlatBias(kExperts, "b_gate_exps", inner, gate_ && bias_);
+    out.Stack(kExperts, "w_up_exps", inner, width);
     out.FlatBias(kExperts, "b_up_exps", inner, bias_);
     out.Stack(kExperts, "w_down_exps", outer, d_ff);
     out.FlatBias(kExperts, "b_down_exps", outer, bias_);
-    out.Matrix(kShared, "w_gate_shared", shared, d_model, shared_ != 0);
+    out.Matrix(kShared, "w_latent_out", d_model, latent, latent_ != 0);
+    out.Matrix(kShared, "w_gate_shared", shared, d_model, gate_ && shared_ != 0);
     out.Matrix(kShared, "w_up_shared", shared, d_model, shared_ != 0);
     out.Matrix(kShared, "w_down_shared", d_model, shared, shared_ != 0);
     out.Stack(kRouter, "w_shared_gate", {1, "1"}, d_model, shared_gate_);
@@ -124,16 +133,26 @@ class Experts : public Ffn {
     const std::vector<Operand> chosen =
         g.Several(OpKind::Route, std::move(scores), attrs, {Name(layer, "experts"), Name(layer, "expert_weights")});
 
-    Operand gate = Product(g, layer, x, chosen[0], "gate");
-    Operand up = Product(g, layer, x, chosen[0], "up");
-    Operand down = Product(g, layer, Gate(g, gate, up, Name(layer, "h")), chosen[0], "down");
-    if (shared_ == 0) return g.One(OpKind::Combine, {down, chosen[1]}, {}, Name(layer, "ffn_out"));
-    const Operand mixed = g.One(OpKind::Combine, {down, chosen[1]}, {}, Name(layer, "mixed"));
+    const Operand rows = latent_ == 0 ? x : g.Linear(layer, x, "w_latent_in", "", "latent");
+    const Operand gate = gate_ ? Product(g, layer, rows, chosen[0], "gate") : rows;
+    const Operand up = Product(g, layer, rows, chosen[0], "up");
+    const Operand down = Product(g, layer, Inner(g, gate, up, Name(layer, "h")), chosen[0], "down");
+    const char* result = shared_ == 0 ? "ffn_out" : "mixed";
+    Operand mixed = g.One(OpKind::Combine, {down, chosen[1]}, {}, Name(layer, latent_ == 0 ? result : "latent_mixed"));
+    if (latent_ != 0) mixed = g.Linear(layer, mixed, "w_latent_out", "", result);
+    if (shared_ == 0) return mixed;
     return g.One(OpKind::Add, {mixed, Shared(g, layer, x)}, {}, Name(layer, "ffn_out"));
   }
 
  private:
-  Operand Gate(Graph& g, Operand gate, Operand up, Name name) const {
+  // The width of the rows that experts get and give.
+  SizeRule Width(const ModelSpec& model) const {
+    return latent_ == 0 ? SizeRule{model.d_model, "d_model"} : SizeRule{latent_, "ffn.latent"};
+  }
+
+  // What stands between an expert's products; without gates the activation alone.
+  Operand Inner(Graph& g, Operand gate, Operand up, Name name) const {
+    if (!gate_) return g.Act(up, ChoiceText(act_), std::move(name));
     Attrs attrs;
     attrs.Set("act", std::string(ChoiceText(act_)));
     if (act_ == ExpertActivation::SwigluClamped) {
@@ -153,9 +172,9 @@ class Experts : public Ffn {
 
   // What every row takes. With a gate it is a mixture of one, whose weight is the sigmoid of a number of the row's own.
   Operand Shared(Graph& g, int layer, Operand x) const {
-    Operand gate = g.Linear(layer, x, "w_gate_shared", "", "shared_gate");
+    Operand gate = gate_ ? g.Linear(layer, x, "w_gate_shared", "", "shared_gate") : x;
     Operand up = g.Linear(layer, x, "w_up_shared", "", "shared_up");
-    Operand h = Gate(g, gate, up, Name(layer, "shared_h"));
+    Operand h = Inner(g, gate, up, Name(layer, "shared_h"));
     if (!shared_gate_) return g.Linear(layer, h, "w_down_shared", "", "shared_out");
     Operand number = g.Linear(layer, x, "w_shared_gate", "", "shared_number");
     Attrs one;
@@ -184,6 +203,8 @@ class Experts : public Ffn {
   double renorm_by_ = 0, weight_scale_ = 1;        // the latter behind it
   int64_t shared_ = 0;                             // width of the shared expert; 0: there is none
   bool shared_gate_ = false;                       // it is scaled by sigmoid(w x)
+  bool gate_ = true;                               // experts are gated; else down(act(up(x)))
+  int64_t latent_ = 0;  // width of the rows that experts see, a product; 0: those of the stream
 };
 
 }  // namespace

@@ -10,9 +10,20 @@ class Gated : public Ffn {
  public:
   std::string_view kind() const override { return "gated"; }
   std::unique_ptr<Ffn> Clone() const override { return std::make_unique<Gated>(*this); }
-  llmc::Fields Fields() override { return {{"act", act_}, {"d_ff", d_ff_}, {"bias", bias_}, {"sub_norm", sub_norm_}}; }
+  llmc::Fields Fields() override {
+    return {{"act", act_},
+            {"d_ff", d_ff_},
+            {"bias", bias_},
+            {"sub_norm", sub_norm_},
+            {"gate_scale", gate_scale_},
+            {"out_scale", out_scale_}};
+  }
 
-  void Complete(const ModelSpec&, const Checker& check) override { check.Size("ffn.d_ff", d_ff_, Checker::kMaxWidth); }
+  void Complete(const ModelSpec&, const Checker& check) override {
+    check.Size("ffn.d_ff", d_ff_, Checker::kMaxWidth);
+    check.Nonzero("ffn.gate_scale", gate_scale_);
+    check.Nonzero("ffn.out_scale", out_scale_);
+  }
 
   void AddWeights(const Block& block, const ModelSpec& model, WeightRows& out) const override {
     const SizeRule d_model{model.d_model, "d_model"};
@@ -29,12 +40,14 @@ class Gated : public Ffn {
 
   Operand Build(Graph& g, int layer, Operand x, const Block& block) const override {
     Operand gate = g.Linear(layer, x, "w_gate", "b_gate", "gate");
+    if (gate_scale_ != 1) gate = g.Scale(gate, gate_scale_, Name(layer, "gate_scaled"));
     Operand up = g.Linear(layer, x, "w_up", "b_up", "up");
     Attrs attrs;
     attrs.Set("act", std::string(ChoiceText(act_)));
     Operand h = g.One(OpKind::Gated, {gate, up}, attrs, Name(layer, "h"));
     if (sub_norm_) h = g.Norm(layer, h, "ffn_sub_norm", block.norm, Name(layer, "h_normed"));
-    return g.Linear(layer, h, "w_down", "b_down", "ffn_out");
+    if (out_scale_ == 1) return g.Linear(layer, h, "w_down", "b_down", "ffn_out");
+    return g.Scale(g.Linear(layer, h, "w_down", "b_down", "down"), out_scale_, Name(layer, "ffn_out"));
   }
 
  private:
@@ -42,6 +55,8 @@ class Gated : public Ffn {
   int64_t d_ff_ = 0;                   // width between
   bool bias_ = false;                  // gate, up and down have a bias
   bool sub_norm_ = false;              // a norm in front of down
+  double gate_scale_ = 1;              // on the gate, in front of its activation
+  double out_scale_ = 1;               // on the result
 };
 
 }  // namespace

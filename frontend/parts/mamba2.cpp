@@ -18,9 +18,22 @@ class Mamba2 : public Mixer {
   std::string_view kind() const override { return "mamba2"; }
   std::unique_ptr<Mixer> Clone() const override { return std::make_unique<Mamba2>(*this); }
   llmc::Fields Fields() override {
-    return {{"n_heads", n_heads_}, {"d_head", d_head_}, {"n_groups", n_groups_},   {"d_state", d_state_},
-            {"taps", taps_},       {"bias", bias_},     {"conv_bias", conv_bias_}, {"gated_norm", gated_norm_},
-            {"decay", decay_}};
+    return {{"n_heads", n_heads_},
+            {"d_head", d_head_},
+            {"n_groups", n_groups_},
+            {"d_state", d_state_},
+            {"taps", taps_},
+            {"bias", bias_},
+            {"conv_bias", conv_bias_},
+            {"gated_norm", gated_norm_},
+            {"decay", decay_},
+            {"z_scale", scales_[0]},
+            {"x_scale", scales_[1]},
+            {"b_scale", scales_[2]},
+            {"c_scale", scales_[3]},
+            {"time_scale", scales_[4]},
+            {"time_least", time_least_},
+            {"time_most", time_most_}};
   }
 
   void Complete(Block&, const ModelSpec&, const Checker& check) override {
@@ -33,6 +46,11 @@ class Mamba2 : public Mixer {
     check.Require(n_heads_ <= Checker::kMaxWidth / std::max(d_head_, d_state_),
                   fmt::format("mamba2.n_heads {} heads of {} and {} are too wide", n_heads_, d_head_, d_state_));
     CheckTaps(check, "mamba2.taps", taps_);
+    for (size_t i = 0; i < scales_.size(); ++i)
+      check.Nonzero(fmt::format("mamba2.{}_scale", std::array{"z", "x", "b", "c", "time"}[i]), scales_[i]);
+    check.Require(time_least_ >= 0 && time_least_ <= 1e30 && time_most_ >= 0 && time_most_ <= 1e30 &&
+                      (time_most_ == 0 || time_least_ <= time_most_),
+                  fmt::format("mamba2.time_least {} and mamba2.time_most {} are no limits", time_least_, time_most_));
   }
 
   void AddWeights(const Block&, const ModelSpec& model, WeightRows& out) const override {
@@ -64,13 +82,11 @@ class Mamba2 : public Mixer {
     const auto heads = [&](Operand v, int64_t n, int64_t d, const char* name) {
       return g.Reshape(v, {rows, Dim(n), Dim(d)}, Name(layer, name));
     };
-    Operand z = g.Linear(layer, x, "w_z", "b_z", "z");
-    Operand input = Convolved(g, layer, x, "x");
-    Operand b = heads(Convolved(g, layer, x, "state_in"), n_groups_, d_state_, "state_in_heads");
-    Operand c = heads(Convolved(g, layer, x, "state_out"), n_groups_, d_state_, "state_out_heads");
-    Operand time = g.Linear(layer, x, "w_time", "b_time", "time_in");
-    time = g.One(OpKind::Add, {time, g.Weight(layer, "time_bias")}, {}, Name(layer, "time_shifted"));
-    time = g.Act(time, "softplus", Name(layer, "time"));
+    Operand z = Product(g, layer, x, "z", scales_[0]);
+    Operand input = Convolved(g, layer, x, "x", scales_[1]);
+    Operand b = heads(Convolved(g, layer, x, "state_in", scales_[2]), n_groups_, d_state_, "state_in_heads");
+    Operand c = heads(Convolved(g, layer, x, "state_out", scales_[3]), n_groups_, d_state_, "state_out_heads");
+    const Operand time = Time(g, layer, Product(g, layer, x, "time", scales_[4]));
     const Operand decay = DecayOf(g, layer, time, decay_);
     const Operand state =
         g.PastState(layer, "memory", StateKind::Recurrent, {Dim(n_heads_), Dim(d_state_), Dim(d_head_)});
@@ -87,13 +103,34 @@ class Mamba2 : public Mixer {
     gate.Set("act", std::string("silu"));
     out = g.One(OpKind::Gated, {z, out}, gate, Name(layer, "heads_gated"));
     if (gated_norm_ == GatedNorm::GateFirst) out = Normed(g, layer, out, block);
-    return g.Linear(layer, out, "w_out", "b_out", "att_out");
+    return g.Linear(layer, out, "w_out", "b_out", "read_out");
   }
 
  private:
+  // x's product, scaled.
+  static Operand Product(Graph& g, int layer, Operand x, const std::string& what, double scale) {
+    if (scale == 1) return g.Linear(layer, x, "w_" + what, "b_" + what, what);
+    return g.Scale(g.Linear(layer, x, "w_" + what, "b_" + what, what + "_in"), scale, Name(layer, what));
+  }
+
+  // The heads' time steps: softplus behind a bias, within the limits.
+  Operand Time(Graph& g, int layer, Operand time) const {
+    time = g.One(OpKind::Add, {time, g.Weight(layer, "time_bias")}, {}, Name(layer, "time_shifted"));
+    time = g.Act(time, "softplus", Name(layer, "time_step"));
+    const auto limited = [&](OpKind kind, const char* attr, double to, const char* name) {
+      if (to == 0) return;
+      Attrs attrs;
+      attrs.Set(attr, static_cast<float>(to));
+      time = g.One(kind, {time}, attrs, Name(layer, name));
+    };
+    limited(OpKind::AtLeast, "least", time_least_, "time_from");
+    limited(OpKind::Clamp, "limit", time_most_, "time_to");  // it is positive
+    return time;
+  }
+
   // silu of the sums of the last rows of x's product.
-  Operand Convolved(Graph& g, int layer, Operand x, const std::string& what) const {
-    Operand rows = g.Linear(layer, x, "w_" + what, "b_" + what, what);
+  Operand Convolved(Graph& g, int layer, Operand x, const std::string& what, double scale) const {
+    Operand rows = Product(g, layer, x, what, scale);
     rows = g.Conv1d(layer, rows, "conv_" + what, "conv_b_" + what, what + "_history", what + "_conv");
     return g.Act(rows, "silu", Name(layer, what + "_act"));
   }
@@ -107,14 +144,16 @@ class Mamba2 : public Mixer {
     return g.Reshape(row, {Dim("S"), Dim(inner)}, Name(layer, "heads_normed"));
   }
 
-  int64_t n_heads_ = 0, d_head_ = 0;             // of inputs
-  int64_t n_groups_ = 1;                         // of heads, each with its own b and c
-  int64_t d_state_ = 0;                          // width of b and c
-  int64_t taps_ = 0;                             // rows that a sum takes, with its own
-  bool bias_ = false;                            // all products have a bias
-  bool conv_bias_ = false;                       // the sums have one
-  GatedNorm gated_norm_ = GatedNorm::GateFirst;  // what comes first
-  Decay decay_ = Decay::Log;                     // what the stored weight is
+  int64_t n_heads_ = 0, d_head_ = 0;                // of inputs
+  int64_t n_groups_ = 1;                            // of heads, each with its own b and c
+  int64_t d_state_ = 0;                             // width of b and c
+  int64_t taps_ = 0;                                // rows that a sum takes, with its own
+  bool bias_ = false;                               // all products have a bias
+  bool conv_bias_ = false;                          // the sums have one
+  GatedNorm gated_norm_ = GatedNorm::GateFirst;     // what comes first
+  Decay decay_ = Decay::Log;                        // what the stored weight is
+  std::array<double, 5> scales_ = {1, 1, 1, 1, 1};  // on the products that give z, x, b, c and the time step
+  double time_least_ = 0, time_most_ = 0;           // limits of time steps; 0: none
 };
 
 }  // namespace

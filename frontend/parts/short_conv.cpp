@@ -33,7 +33,7 @@ class ShortConv : public Mixer {
     Operand in = g.One(OpKind::Mul, {b, u}, {}, Name(layer, "conv_in"));
     Operand y = g.Conv1d(layer, in, "conv", "conv_bias", "history", "conv_out");
     y = g.One(OpKind::Mul, {y, c}, {}, Name(layer, "conv_gated"));
-    return g.Linear(layer, y, "w_out", "b_out", "att_out");
+    return g.Linear(layer, y, "w_out", "b_out", "conv_out");
   }
 
  private:

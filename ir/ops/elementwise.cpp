@@ -58,6 +58,16 @@ void EvalClamp(const EvalContext& c) {
   EvalOne(c, [&](float x) { return math::Clamp(x, limit); });
 }
 
+std::vector<Type> InferAtLeast(const InferContext& c) {
+  NeedF32(c, 0, "C1");
+  NeedFinite(c, "least", "C2");
+  return {c.operand(0)};
+}
+void EvalAtLeast(const EvalContext& c) {
+  const float least = c.op.attrs.F32("least");
+  EvalOne(c, [&](float x) { return math::AtLeast(x, least); });
+}
+
 std::vector<Type> InferQuantize(const InferContext& c) {
   NeedF32(c, 0, "C1");
   if (c.operand(0).dims.size() < 2 || c.operand(0).dims.size() > 3)
@@ -146,6 +156,17 @@ const OpDef kClampDef = {
     .row_wise = true,
     .infer = InferClamp,
     .eval = EvalClamp,
+    .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
+};
+
+const OpDef kAtLeastDef = {
+    .summary = "x, cut below.",
+    .operands = {{"x"}},
+    .attrs = {{.name = "least", .type = AttrType::F32, .required = true, .otherwise = {}}},
+    .results = {"y"},
+    .row_wise = true,
+    .infer = InferAtLeast,
+    .eval = EvalAtLeast,
     .divisions = {{Over::Rows, "o"}, {Over::Tiles, "o"}},
 };
 

@@ -64,6 +64,7 @@ void AddRowOps(std::vector<OpCase>& cases) {
   cases.push_back({"rows", gain, "%m = mul %x, $gain : f32[S, 64]\n%y = add %m, $gain : f32[S, 64]\n"});
   cases.push_back({"scale", "", "%y = scale %x {factor = 0.37} : f32[S, 64]\n"});
   cases.push_back({"clamp", "", "%y = clamp %x {limit = 0.5} : f32[S, 64]\n"});
+  cases.push_back({"at_least", "", "%y = at_least %x {least = -0.2} : f32[S, 64]\n"});
   cases.push_back({"soft_cap", "", "%y = soft_cap %x {cap = 0.8} : f32[S, 64]\n"});
   cases.push_back({"steps", gain,
                    "%s = scale %x {factor = 3.0} : f32[S, 64]\n%c = soft_cap %s {cap = 2.0} : f32[S, 64]\n"

@@ -147,6 +147,8 @@ TEST(Description, ReadmeHasEveryFieldAndWeight) {
     }
   };
   for (std::string_view kind : Slot<Mixer>::Kinds()) block.mixer.Select(kind), groups();
+  block.beside.Select("mamba2"), groups();
+  block.beside.Select("no_mixer");
   for (std::string_view kind : Slot<Position>::Kinds()) block.position.Select(kind), groups();
   for (std::string_view kind : Slot<Ffn>::Kinds()) block.ffn.Select(kind), groups();
 }

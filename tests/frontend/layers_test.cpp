@@ -1,4 +1,5 @@
 // Which block each layer is: the rules of presets, on configs made for them.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,39 @@ TEST(Layers, ByZeros) {
   EXPECT_EQ(Layers(R"({"kv": 2})", rules, 2), (Names{"c", "c"}));
   EXPECT_EQ(Layers("{}", rules, 2), (Names{"c", "c"}));
   test::ErrorOf(DiagKind::BadValue, [&] { Layers(R"({"kv": [0, 2]})", rules, 3); });
+  const std::string two = R"([{"zero": "kv", "block": [{"zero": "ff", "block": "a", "rest": "b"}], "rest": "c"}])";
+  EXPECT_EQ(Layers(R"({"kv": [0, 2, 0], "ff": [0, 0, 9]})", two, 3), (Names{"a", "c", "b"}));
+}
+
+TEST(Rules, EntriesOfListsAndTheirNumber) {
+  const auto value = [](const std::string& config, const std::string& rule) {
+    const HfConfig source(ParseJson(config, "config.json", {.nonfinite = true}), "config.json");
+    return Rules(source, "arch").Evaluate("x", ParseJson(rule, "rules.json"));
+  };
+  const std::string second = R"({"keys": ["limits.1"], "absent": 7})";
+  EXPECT_EQ(value(R"({"limits": [0.5, 0.25]})", second).number, 0.25);
+  EXPECT_TRUE(std::isinf(value(R"({"limits": [0.5, Infinity]})", second).number));
+  EXPECT_TRUE(std::isinf(value(R"({"limits": [0, {"__float__": "Infinity"}]})", second).number));
+  for (const char* none : {"{}", R"({"limits": null})", R"({"limits": [1]})"})
+    EXPECT_EQ(value(none, second).integer, 7) << none;
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"limits": 3})", second); });
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"limits": [1, [2]]})", second); });
+  const std::string length = R"({"length": ["kinds", "pattern"]})";
+  EXPECT_EQ(value(R"({"kinds": ["a", "b"], "pattern": "MM*"})", length).integer, 2);
+  EXPECT_EQ(value(R"({"kinds": null, "pattern": "MM*"})", length).integer, 3);
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"kinds": 3})", length); });
+  test::ErrorOf(DiagKind::MissingKey, [&] { value("{}", length); });
+  const std::string of_full = R"({"entry": "heads", "where": "kinds", "is": "full"})", last = R"({"last": "heads"})";
+  const std::string lists = R"({"heads": [2, 1, 3], "kinds": ["x", "full", "full"]})";
+  EXPECT_EQ(value(lists, of_full).integer, 1);
+  EXPECT_EQ(value(lists, last).integer, 3);
+  EXPECT_EQ(value(lists, R"({"entry": "heads"})").integer, 2);
+  for (const std::string& rule : {of_full, last}) EXPECT_EQ(value(R"({"heads": 5})", rule).integer, 5);
+  EXPECT_EQ(value("{}", R"({"entry": "heads", "absent": 4})").integer, 4);
+  test::ErrorOf(DiagKind::MissingKey, [&] { value("{}", last); });
+  test::ErrorOf(DiagKind::MissingKey, [&] { value(R"({"heads": [2]})", of_full); });
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"heads": [2], "kinds": ["full", "x"]})", of_full); });
+  test::ErrorOf(DiagKind::BadValue, [&] { value(R"({"heads": []})", last); });
 }
 
 TEST(Rules, TheNumberBesideZero) {
@@ -130,7 +164,8 @@ TEST(Experts, BuildInEveryWay) {
             "group_by": "sum2", "renorm": "add", "renorm_by": 1e-20, "weight_scale": 2.5, "shared": 24)",
        R"("d_ff": 16, "count": 3, "used": 1, "score": "softmax_of_chosen", "router_bias": true, "bias": true,
             "act": "swiglu_clamped", "alpha": 1.702, "limit": 7)",
-       R"("d_ff": 16, "count": 6, "used": 6, "renorm": "least", "renorm_by": 1e-12, "shared": 20, "shared_gate": true)"}) {
+       R"("d_ff": 16, "count": 6, "used": 6, "renorm": "least", "renorm_by": 1e-12, "shared": 20, "shared_gate": true)",
+       R"("d_ff": 16, "count": 6, "used": 2, "gate": false, "act": "relu2", "latent": 32, "shared": 20)"}) {
     SCOPED_TRACE(ffn);
     const std::string text = Print(Built(Mixture(ffn)));
     EXPECT_NE(text.find("expert_linear"), std::string::npos);
@@ -212,6 +247,9 @@ TEST(Experts, RulesAmongTheirFields) {
   refused(R"("d_ff": 16, "count": 8, "used": 3, "groups": 4, "keep": 1)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "shared_gate": true)");
   refused(R"("d_ff": 16, "count": 8, "used": 2, "act": "swiglu_clamped")");
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "act": "swiglu_clamped", "alpha": 1, "limit": 7, "gate": false)");
+  EXPECT_NE(refused(R"("d_ff": 16, "count": 8, "used": 2, "latent": 24)").find("ffn.latent 24"), std::string::npos);
+  refused(R"("d_ff": 16, "count": 8, "used": 2, "latent": -16)");
 }
 
 // Mixers with states of the past, as llmc's own description.
@@ -247,6 +285,36 @@ TEST(Recurrent, RulesAmongTheirFields) {
   refused(DiagKind::BadValue, R"("delta_net": {"n_heads": 16777216, "d_key": 8, "d_value": 8, "taps": 4})");
   refused(DiagKind::Unsupported,
           R"("delta_net": {"n_heads": 4, "d_key": 8, "d_value": 8, "taps": 4, "decay": "linear"})");
+}
+
+// Blocks of one part alone, and of two mixers side by side.
+TEST(Parts, OneAloneOrTwoMixers) {
+  const auto text = [](const std::string& block) {
+    return Print(
+        Built(R"({"llmc": 1, "vocab": 40, "d_model": 32, "n_layers": 1, "max_context": 64, "blocks": {"all": {)" +
+              block + "}}}"));
+  };
+  const std::string mamba = R"("n_heads": 4, "d_head": 8, "d_state": 8, "taps": 3)";
+  const std::string alone = text(R"("mamba2": {)" + mamba + R"(}, "ffn": {"kind": "none"})");
+  EXPECT_EQ(alone.find("ffn"), std::string::npos) << alone;
+  EXPECT_NE(alone.find("%b1.x = add %b0.x, %b0.read_out"), std::string::npos) << alone;
+  const std::string ffn = text(R"("no_mixer": {}, "ffn": {"kind": "plain", "d_ff": 20})");
+  EXPECT_EQ(ffn.find("attn"), std::string::npos) << ffn;
+  EXPECT_NE(ffn.find("%b1.x = add %b0.x, %b0.ffn_out"), std::string::npos) << ffn;
+  const std::string both =
+      text(R"("attention": {"n_heads": 4}, "beside": {"kind": "mamba2", )" + mamba +
+           R"(, "time_least": 0.25, "time_most": 2, "x_scale": 3}, "ffn": {"d_ff": 20}, "wiring": {"beside_in": 0.5})");
+  for (const char* part : {"%b0.both = add %b0.att_out, %b0.read_out", "%b0.beside_rows = scale %b0.n {factor = 0.5}",
+                           "at_least %b0.time_step {least = 0.25}", "clamp %b0.time_from {limit = 2", "{factor = 3"})
+    EXPECT_NE(both.find(part), std::string::npos) << part << both;
+  const auto refused = [&](const std::string& block) { test::ErrorOf(DiagKind::BadValue, [&] { text(block); }); };
+  refused(R"("no_mixer": {}, "ffn": {"kind": "none"})");
+  refused(R"("no_mixer": {}, "beside": {"kind": "mamba2", )" + mamba + R"(}, "ffn": {"d_ff": 20})");
+  refused(R"("attention": {"n_heads": 4}, "beside": {"kind": "attention", "n_heads": 2}, "ffn": {"d_ff": 20})");
+  refused(R"("attention": {"n_heads": 4}, "ffn": {"kind": "none"}, "wiring": {"order": "post"})");
+  refused(R"("mamba2": {)" + mamba + R"(, "time_least": 3, "time_most": 2}, "ffn": {"d_ff": 20})");
+  refused(R"("mamba2": {)" + mamba + R"(, "c_scale": 0}, "ffn": {"d_ff": 20})");
+  refused(R"("attention": {"n_heads": 4}, "ffn": {"d_ff": 20, "out_scale": 0})");
 }
 
 }  // namespace

@@ -356,7 +356,7 @@ TEST(Preset, StatesThatRecur) {
     EXPECT_NE(at, std::string::npos) << golden << ": " << from;
     return at == std::string::npos ? text : text.replace(at, from.size(), to);
   };
-  ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "{", "{\"time_step_limit\": [0.1, 0.9],"));
+  ErrorFor(DiagKind::BadValue, changed("granitehybrid-dense", "{", "{\"time_step_limit\": [0.9, 0.1],"));
   ErrorFor(DiagKind::Unsupported, changed("granitehybrid-dense", "\"mamba\"", "\"other\""));
   const auto head = [&](const char* d) {
     return changed("granitehybrid-dense", "\"mamba_d_head\": 8", std::string("\"mamba_d_head\": ") + d);

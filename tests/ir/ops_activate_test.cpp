@@ -139,6 +139,8 @@ TEST(ScaleClampMul, ByHandAndConstraints) {
   EXPECT_EQ(EvalOne(OpKind::Scale, x, With({{"factor", 0.1F}})),
             (std::vector<float>{-3 * 0.1F, 0.1F * 0.1F, 5 * 0.1F}));
   EXPECT_EQ(EvalOne(OpKind::Clamp, x, With({{"limit", 2.5F}})), (std::vector<float>{-2.5F, 0.1F, 2.5F}));
+  EXPECT_EQ(EvalOne(OpKind::AtLeast, x, With({{"least", 0.25F}})), (std::vector<float>{0.25F, 0.25F, 5}));
+  EXPECT_TRUE(std::isnan(EvalOne(OpKind::AtLeast, {NAN}, With({{"least", 1.0F}}))[0]));
   Owned a = F32({Dim(1), Dim(3)}, x), b = F32({Dim(1), Dim(3)}, {2, 3, 4});
   EXPECT_EQ(Floats(Eval(OpKind::Mul, {&a, &b}, {})[0]), (std::vector<float>{-6, 0.1F * 3, 20}));
   const Type two = F32Type({Dim("S"), Dim(4)});
@@ -146,6 +148,8 @@ TEST(ScaleClampMul, ByHandAndConstraints) {
                 {"C2", One(OpKind::Scale, {{"factor", INFINITY}})},
                 {"C1", One(OpKind::Clamp, {{"limit", 1.0F}}, kHalf)},
                 {"C2", One(OpKind::Clamp, {{"limit", 0.0F}})},
+                {"C1", One(OpKind::AtLeast, {{"least", 1.0F}}, kHalf)},
+                {"C2", One(OpKind::AtLeast, {{"least", NAN}})},
                 {"C1", OpCase{OpKind::Mul, {kHalf, kHalf}, {}}},
                 {"C2", OpCase{OpKind::Mul, {two, F32Type({Dim("S"), Dim(5)})}, {}}},
                 // A row is a weight's or a const's: a value of the function is divided among threads.

@@ -1,7 +1,7 @@
 """Writes tests/data/configs: hyper-parameters of published models, as facts, with the number of parameters that
 transformers counts for each (a tied head once).
 
-    tools/venv tools/golden/configs.py FOLDER [--out tests/data/configs]
+    tools/venv tools/golden/configs.py FOLDER [--out tests/data/configs] [--only NAME ...]
 
 FOLDER has copies of published config.json under names of their own. Of each are kept the keys that are not on the list
 of harmless ones. Those whose model_type a preset (frontend/arch) has are counted, in totals.json; the others must be
@@ -48,6 +48,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/data/configs")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="these; the others' totals stay as they are")
     args = parser.parse_args()
     logging.set_verbosity_error()
     presets = [json.loads(p.read_text()) for p in (ROOT / "frontend/arch").glob("*.json")]
@@ -59,8 +60,10 @@ def main():
     wrappers = {t: key for preset in presets for t, key in (preset.get("hf", {}).get("wrappers") or {}).items()}
     harmless = set(json.loads((ROOT / "frontend/config_keys.json").read_text())["hf"]["known"]) - {"model_type", "architectures"}
     args.out.mkdir(parents=True, exist_ok=True)
-    totals = {}
+    totals = json.loads((args.out / "totals.json").read_text()) if args.only else {}
     for path in sorted(args.folder.glob("*.json")):
+        if args.only and path.stem not in args.only:
+            continue
         config = json.loads(path.read_text())
         kept = {k: v for k, v in sorted(config.items()) if k not in harmless}
         (args.out / path.name).write_text(json.dumps(kept) + "\n")
@@ -70,7 +73,7 @@ def main():
             continue
         totals[path.stem] = count(config, types[config["model_type"]])
         print(f"{path.stem:32} {totals[path.stem]:>16,}", flush=True)
-    lines = [f"  {json.dumps(name)}: {total}" for name, total in totals.items()]
+    lines = [f"  {json.dumps(name)}: {total}" for name, total in sorted(totals.items())]
     (args.out / "totals.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

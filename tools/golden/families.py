@@ -47,10 +47,10 @@ def values(name, shape, variant, rng):
         return 0.3 * noise
     if name.endswith("A_log"):  # memories of one to some twenty rows
         return -1.5 + 0.8 * noise
-    if name.endswith(("linear_attn.norm.weight", "mamba.norm.weight")):  # no offset, and not the last norm
+    if name.endswith(("linear_attn.norm.weight", "mamba.norm.weight", "mixer.norm.weight")):  # no offset, and not the last norm
         return 1.0 + 0.2 * noise
     if is_norm:
-        last = leaf in ("norm", "ln_f", "final_layernorm", "final_layer_norm", "embedding_norm")
+        last = leaf in ("norm", "norm_f", "ln_f", "final_layernorm", "final_layer_norm", "embedding_norm") and ".layers." not in name
         usual = variant.qk_gain if leaf in ("q_norm", "k_norm") else 1.0
         mean = (4.0 if last and variant.tied else usual) - variant.gain_offset
         return mean + 0.2 * noise

@@ -93,14 +93,67 @@ def delta_tensors(arch, name, value, cfg):
     return [(name, value)]
 
 
-def mamba_keys(writer, cfg):
-    """Sizes of Granite's state spaces."""
-    writer.add_ssm_conv_kernel(cfg["mamba_d_conv"])
-    writer.add_ssm_state_size(cfg["mamba_d_state"])
-    writer.add_ssm_group_count(cfg["mamba_n_groups"])
-    writer.add_ssm_inner_size(int(cfg["mamba_expand"] * cfg["hidden_size"]))
-    writer.add_ssm_time_step_rank(cfg["mamba_n_heads"])
-    writer.add_rope_scaling_finetuned(False)
+MAMBA = {"granitehybrid", "falcon-h1", "mamba2", "nemotron_h", "nemotron_h_moe"}  # architectures with state spaces
+NEMOTRON = ("nemotron_h", "nemotron_h_moe")
+
+
+def mamba_sizes(cfg):
+    """Taps, states, groups, heads and width of all heads of state spaces."""
+    heads = get(cfg, "mamba_n_heads", "mamba_num_heads", "num_heads")
+    width = get(cfg, "mamba_d_ssm") or get(cfg, "mamba_head_dim", default=0) * heads or int(get(cfg, "mamba_expand", "expand") * cfg["hidden_size"])
+    return (get(cfg, "mamba_d_conv", "conv_kernel"), get(cfg, "mamba_d_state", "state_size", "ssm_state_size"),
+            get(cfg, "mamba_n_groups", "n_groups"), heads, width)
+
+
+def mamba_keys(writer, arch, cfg):
+    """Sizes of state spaces."""
+    taps, states, groups, heads, width = mamba_sizes(cfg)
+    writer.add_ssm_conv_kernel(taps)
+    writer.add_ssm_state_size(states)
+    writer.add_ssm_group_count(groups)
+    writer.add_ssm_inner_size(width)
+    writer.add_ssm_time_step_rank(heads)
+    if arch == "granitehybrid":
+        writer.add_rope_scaling_finetuned(False)
+
+
+def nemotron_kinds(cfg):
+    """Of each layer what it is, by its letter."""
+    letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
+    return cfg.get("hybrid_override_pattern") or [letters[kind] for kind in cfg["layers_block_type"]]
+
+
+def nemotron_keys(writer, cfg):
+    """Lists with an entry a layer, and the mixture."""
+    kinds = nemotron_kinds(cfg)
+    writer.add_head_count_kv([cfg["num_key_value_heads"] if kind == "*" else 0 for kind in kinds])
+    width = get(cfg, "moe_intermediate_size", "intermediate_size")
+    writer.add_feed_forward_length([width if kind in "-E" else 0 for kind in kinds])
+    if "E" in kinds:
+        writer.add_expert_shared_feed_forward_length(cfg["moe_shared_expert_intermediate_size"])
+        writer.add_expert_shared_count(cfg["n_shared_experts"])
+        writer.add_expert_weights_norm(cfg["norm_topk_prob"])
+        writer.add_expert_weights_scale(cfg["routed_scaling_factor"])
+        writer.add_expert_group_count(1)
+
+
+def folded(name, value, cfg):
+    """A weight with Falcon-H1's multipliers in it; nothing is left to apply."""
+    names = {"q_proj": "attention_in_multiplier", "v_proj": "attention_in_multiplier", "o_proj": "attention_out_multiplier",
+             "out_proj": "ssm_out_multiplier", "lm_head": "lm_head_multiplier", "embed_tokens": "embedding_multiplier"}
+    for part, key in names.items():
+        if f"{part}.weight" in name and (part != "o_proj" or "self_attn" in name):
+            return value * cfg[key]
+    if "k_proj" in name:
+        return value * cfg["key_multiplier"] * cfg["attention_in_multiplier"]
+    for part, factor in zip(("gate_proj", "down_proj"), cfg["mlp_multipliers"]):
+        if part in name:
+            return value * factor
+    if "in_proj" not in name:
+        return value
+    _, states, groups, heads, width = mamba_sizes(cfg)
+    rows = [width, width, groups * states, groups * states, heads]
+    return value * cfg["ssm_in_multiplier"] * np.repeat(cfg["ssm_multipliers"], rows)[:, None]
 
 
 def mamba_tensors(name, value, cfg):
@@ -110,48 +163,51 @@ def mamba_tensors(name, value, cfg):
         return [(name.replace("shared_mlp.input_linear", "mlp.gate_proj"), gate), (name.replace("shared_mlp.input_linear", "mlp.up_proj"), up)]
     if name.endswith("shared_mlp.output_linear.weight"):
         return [(name.replace("shared_mlp.output_linear", "mlp.down_proj"), value)]
-    if ".mamba." not in name:
+    if ".mamba." not in name and ".mixer." not in name:
         return [(name, value)]
     if name.endswith("A_log"):
         value = -np.exp(value)[:, None]
     elif name.endswith(".D"):
         value = value[:, None]
     elif name.endswith("dt_bias"):
-        name = name.replace("dt_bias", "dt_proj.bias")
+        name = name.replace("dt_bias", "dt.bias" if cfg["model_type"] == "nemotron_h" else "dt_proj.bias")
     elif name.endswith("conv1d.weight"):
         value = value.squeeze(1)
-    elif name.endswith("mamba.norm.weight"):
-        value = value.reshape(cfg["mamba_n_groups"], -1)
+    elif name.endswith(("mamba.norm.weight", "mixer.norm.weight")):
+        value = value.reshape(mamba_sizes(cfg)[2], -1)
     return [(name, value)]
 
 
 def keys(writer, arch, cfg):
     """Metadata."""
-    heads = get(cfg, "num_attention_heads", "n_head")
+    heads = get(cfg, "num_attention_heads", "n_head", default=0)
     width = get(cfg, "hidden_size", "n_embd")
-    writer.add_context_length(get(cfg, "max_position_embeddings", "n_positions"))
+    writer.add_context_length(get(cfg, "max_position_embeddings", "n_positions", default=2**20))
     writer.add_block_count(get(cfg, "num_hidden_layers", "n_layer"))
     writer.add_embedding_length(width)
     inner = lfm2_width(cfg) if arch == "lfm2" else get(cfg, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width)
-    writer.add_feed_forward_length(inner)
+    if arch not in (*NEMOTRON, "gemma4"):
+        writer.add_feed_forward_length(0 if arch == "mamba2" else inner)
     writer.add_head_count(heads)
     kv = kv_heads(arch, cfg)
-    if arch == "granitehybrid":
-        mamba_keys(writer, cfg)
+    if arch in MAMBA:
+        mamba_keys(writer, arch, cfg)
+    if arch in NEMOTRON:
+        nemotron_keys(writer, cfg)
     if arch in ("lfm2", "lfm2moe", "granitehybrid"):
         writer.add_head_count_kv([kv if full else 0 for full in full_layers(cfg)])
     if arch in ("lfm2", "lfm2moe"):
         writer.add_shortconv_l_cache(cfg["conv_L_cache"])
-    elif arch not in ("gpt2", "gptneox", "granitehybrid"):
+    elif arch not in ("gpt2", "gptneox", "granitehybrid", "mamba2", "gemma4", *NEMOTRON):
         writer.add_head_count_kv(kv)
-    d_head = get(cfg, "head_dim", default=width // heads)
-    if cfg.get("head_dim"):
+    d_head = get(cfg, "head_dim", default=width // max(heads, 1))
+    if cfg.get("head_dim") and arch not in ("mamba2", "gemma4"):
         writer.add_key_length(d_head)
         writer.add_value_length(d_head)
     if arch in ("gpt2", "gptneox", "starcoder", "starcoder2", "stablelm", "nemotron", "phi2", "command-r", "cohere2", "falcon", "olmo"):
         writer.add_layer_norm_eps(get(cfg, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5))
     else:
-        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", "norm_eps", default=1e-6))
+        writer.add_layer_norm_rms_eps(get(cfg, "rms_norm_eps", "norm_eps", "layer_norm_epsilon", default=1e-6))
     parameters = rope(cfg)
     theta = get(parameters, "rope_theta") or get(cfg, "rope_theta", "rotary_emb_base")
     if arch in ("hunyuan-dense", "hunyuan-moe") and parameters.get("alpha"):
@@ -222,6 +278,8 @@ def keys(writer, arch, cfg):
         writer.add_rope_scaling_type(RopeScalingType.NONE)
         writer.add_rope_scaling_factor(1)
         writer.add_rope_scaling_orig_ctx_len(cfg["max_position_embeddings"])
+    if arch == "gemma4":
+        gemma4_keys(writer, cfg, parameters)
     if arch in ("command-r", "cohere2"):
         writer.add_logit_scale(cfg["logit_scale"])
     if arch in ("gptneox", "stablelm"):
@@ -254,6 +312,41 @@ def group_keys(writer, cfg):
     writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID if sigmoid else ExpertGatingFuncType.SOFTMAX)
     if cfg["norm_topk_prob"]:
         writer.add_expert_weights_norm(True)
+
+
+def gemma4_keys(writer, cfg, parameters):
+    """Keys of windows, of heads by kinds of layers, of shared caches and of layers' own vectors. What the format has for full layers has no suffix."""
+    windowed = [kind == "sliding_attention" for kind in cfg["layer_types"]]
+    writer.add_sliding_window(cfg["sliding_window"])
+    writer.add_sliding_window_pattern(windowed)
+    writer.add_key_length(cfg["global_head_dim"])
+    writer.add_value_length(cfg["global_head_dim"])
+    writer.add_key_length_swa(cfg["head_dim"])
+    writer.add_value_length_swa(cfg["head_dim"])
+    writer.add_rope_dimension_count(cfg["global_head_dim"])
+    writer.add_rope_dimension_count_swa(cfg["head_dim"])
+    writer.add_rope_freq_base(get(parameters.get("full_attention", {}), "rope_theta", default=1000000.0))
+    writer.add_rope_freq_base_swa(get(parameters.get("sliding_attention", {}), "rope_theta", default=10000.0))
+    full_heads = cfg.get("num_global_key_value_heads")
+    windowed_heads = cfg["num_key_value_heads"]
+    writer.add_head_count_kv([windowed_heads if w else full_heads for w in windowed] if full_heads else windowed_heads)
+    shared = cfg.get("num_kv_shared_layers", 0)
+    writer.add_shared_kv_layers(shared)
+    wide = 2 if cfg.get("use_double_wide_mlp") else 1
+    own = len(windowed) - shared
+    widths = [cfg["intermediate_size"] * (1 if i < own else wide) for i in range(len(windowed))]
+    writer.add_feed_forward_length(widths if wide > 1 else cfg["intermediate_size"])
+    writer.add_embedding_length_per_layer_input(cfg["hidden_size_per_layer_input"])
+    if cfg.get("final_logit_softcapping"):
+        writer.add_final_logit_softcapping(cfg["final_logit_softcapping"])
+
+
+def gemma4_rope(writer, cfg, parameters):
+    """What full layers' frequencies are divided by: the pairs behind the first ones don't turn."""
+    part = get(parameters.get("full_attention", {}), "partial_rotary_factor", default=0.25)
+    pairs = cfg["global_head_dim"] // 2
+    turning = int(part * pairs)
+    writer.add_tensor("rope_freqs.weight", np.array([1.0] * turning + [1e30] * (pairs - turning), np.float32))
 
 
 XIELU = ("alpha_p", "alpha_n", "beta", "eps")
@@ -302,6 +395,8 @@ EXPERTS = {
     "experts.down_proj": ("ffn_down_exps",),
     "block_sparse_moe.router.weight": ("ffn_gate_inp",),
     "mlp.gate.weight": ("ffn_gate_inp",),
+    "mixer.gate.weight": ("ffn_gate_inp",),
+    "experts.up_proj": ("ffn_up_exps",),
     "feed_forward.gate.weight": ("ffn_gate_inp",),
     "shared_mlp.input_linear.weight": ("ffn_gate_shexp", "ffn_up_shexp"),
     "shared_mlp.output_linear.weight": ("ffn_down_shexp",),
@@ -402,6 +497,8 @@ def write(path, variant, model, cfg):
     writer = GGUFWriter(path, arch)
     keys(writer, arch, cfg)
     xielu(writer, model)
+    if arch == "gemma4":
+        gemma4_rope(writer, cfg, rope(cfg))
     for name, tensor in model.state_dict().items():
         if (name == "lm_head.weight" and variant.tied) or ".act_fn." in name:
             continue
@@ -410,7 +507,13 @@ def write(path, variant, model, cfg):
         values = tensor.float().numpy()
         if (arch != "granitehybrid" and add_experts(writer, name, values, matrices)) or add_latent(writer, name, values, cfg, matrices):
             continue
-        of_layer = mamba_tensors if arch == "granitehybrid" else functools.partial(delta_tensors, arch)
+        if arch in NEMOTRON:
+            name = name.replace("model.", "backbone.", 1)
+        if arch == "falcon-h1":
+            values = folded(name, values, cfg).astype(np.float32)
+        if name.endswith("layer_scalar"):
+            name += ".weight"
+        of_layer = mamba_tensors if arch in MAMBA else functools.partial(delta_tensors, arch)
         bias = name.replace("expert_bias", "expert_bias.bias").replace("correction_bias", "correction.bias").replace("gate.moe_statics", "moe_statics")
         for part, values in of_layer(bias, values, cfg):
             target = names.get_name(part, try_suffixes=(".weight", ".bias"))

@@ -37,6 +37,11 @@ def sizes(model_type, **more):
     return {k: v for k, v in out.items() if v is not ...}
 
 
+def recurrent(model_type, **more):
+    """A config of small sizes of a model without attention: 2 layers."""
+    return sizes(model_type, intermediate_size=..., num_attention_heads=..., num_key_value_heads=..., max_position_embeddings=..., layer_norm_epsilon=1e-5, **more)
+
+
 def v4(theta, **scaling):
     """Rope keys as transformers 4 spells them."""
     return {"rope_theta": theta, "rope_scaling": scaling or None}
@@ -48,6 +53,12 @@ def v5(theta, **more):
 
 
 GEMMA = {"gain_offset": 1.0}
+# Falcon-H1's multipliers.
+H1 = {"embedding_multiplier": 3.0, "lm_head_multiplier": 0.75, "mlp_multipliers": [0.875, 1.5], "key_multiplier": 0.625, "attention_in_multiplier": 1.25,
+      "attention_out_multiplier": 0.9375, "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.5, "ssm_multipliers": [0.75, 1.25, 0.5, 1.5, 0.875]}
+# Those that leave bf16 as it is.
+H1_TWOS = {"embedding_multiplier": 2.0, "lm_head_multiplier": 0.5, "mlp_multipliers": [0.5, 2.0], "key_multiplier": 0.5, "attention_in_multiplier": 2.0,
+           "attention_out_multiplier": 0.5, "ssm_in_multiplier": 2.0, "ssm_out_multiplier": 0.5, "ssm_multipliers": [0.5, 1.0, 0.5, 1.0, 0.25]}
 # Latent attention: heads of 12 elements without positions and 8 with them.
 MLA = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 16}
 VARIANTS = [
@@ -303,12 +314,12 @@ VARIANTS = [
                   num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=8, vocab_size_per_layer_input=48,
                   final_logit_softcapping=6.0, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh",
                   rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 20000.0, "partial_rotary_factor": 0.25},
-                                   "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}), spelling=5, qk_gain=0.5),
+                                   "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}), spelling=5, qk_gain=0.5, gguf="gemma4"),
     Variant("gemma4-same", "values that are keys, other numbers of heads in full layers, no vectors of layers, no cap; the class's rope; untied",
             "Gemma4ForCausalLM",
             sizes("gemma4_text", intermediate_size=24, head_dim=8, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1, attention_k_eq_v=True,
                   num_hidden_layers=3, sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"],
-                  hidden_size_per_layer_input=0, vocab_size_per_layer_input=48, hidden_activation="gelu_pytorch_tanh"), spelling=5, qk_gain=0.5),
+                  hidden_size_per_layer_input=0, vocab_size_per_layer_input=48, hidden_activation="gelu_pytorch_tanh"), spelling=5, qk_gain=0.5, gguf="gemma4"),
     Variant("glm4moe-groups", "sigmoid, groups by their two best, a bias for the choice, scaled; half a head rotates; QK-norm",
             "Glm4MoeForCausalLM",
             sizes("glm4_moe", rms_norm_eps=1e-5, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
@@ -458,4 +469,59 @@ VARIANTS = [
                   layer_types=["linear_attention", "full_attention"], mamba_n_heads=4, mamba_d_head="auto", mamba_expand=1, mamba_n_groups=1,
                   mamba_d_state=16, mamba_d_conv=3, mamba_conv_bias=False, mamba_proj_bias=True, position_embedding_type="rope",
                   embedding_multiplier=2.0, residual_multiplier=0.5, attention_multiplier=0.25, logits_scaling=1.0, **v5(10000.0)), spelling=5),
+    Variant("mamba2-groups", "two groups, biases of products and sums, limits of time steps that cut on both sides; tied", "Mamba2ForCausalLM",
+            recurrent("mamba2", num_heads=4, head_dim=8, state_size=12, n_groups=2, expand=1, conv_kernel=4, use_bias=True, use_conv_bias=True,
+                      time_step_limit=[0.5, 0.9], chunk_size=8, tie_word_embeddings=True)),
+    Variant("mamba2-plain", "one group, two rows in a sum; own head", "Mamba2ForCausalLM",
+            recurrent("mamba2", num_heads=4, head_dim=16, state_size=16, n_groups=1, expand=2, conv_kernel=2, use_bias=False, use_conv_bias=True,
+                      chunk_size=16, hidden_act="swish"), spelling=5, gguf="mamba2"),
+    Variant("nemotronh-dense", "one part a layer: state spaces of two groups, attention without positions, a feed-forward part with the squared relu; by letters",
+            "NemotronHForCausalLM",
+            sizes("nemotron_h", num_hidden_layers=4, hybrid_override_pattern="M-*M", head_dim=8, mamba_num_heads=4, mamba_head_dim=12, ssm_state_size=12,
+                  n_groups=2, conv_kernel=4, chunk_size=8, layer_norm_epsilon=1e-5, mlp_hidden_act="relu2", time_step_min=0.001, expand=2,
+                  mamba_hidden_act="silu", use_conv_bias=True, use_bias=False, mlp_bias=False, sliding_window=None, attention_bias=False), gguf="nemotron_h"),
+    Variant("nemotronh-sparse", "plain experts behind a sigmoid's choice, one shared; by a list of kinds", "NemotronHForCausalLM",
+            sizes("nemotron_h", num_hidden_layers=4, layers_block_type=["mamba", "moe", "attention", "moe"], head_dim=8, mamba_num_heads=4, mamba_head_dim=8,
+                  ssm_state_size=8, n_groups=4, conv_kernel=3, chunk_size=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+                  moe_shared_expert_intermediate_size=24, n_shared_experts=1, norm_topk_prob=True, routed_scaling_factor=2.5, time_step_min=0.001, layer_norm_epsilon=1e-5),
+            spelling=5, gguf="nemotron_h_moe"),
+    Variant("nemotronh-latent", "experts of narrower rows in groups, weights as they are; biases of state spaces and of the feed-forward part; least time steps",
+            "NemotronHForCausalLM",
+            sizes("nemotron_h", num_hidden_layers=3, layers_block_type=["linear_attention", "moe", "full_attention"], head_dim=12, mamba_num_heads=2, mamba_head_dim=8,
+                  ssm_state_size=16, n_groups=1, conv_kernel=4, chunk_size=16, n_routed_experts=6, num_experts_per_tok=2, n_group=3, topk_group=2,
+                  moe_intermediate_size=32, moe_latent_size=16, moe_shared_expert_intermediate_size=20, norm_topk_prob=False, routed_scaling_factor=1.0,
+                  mlp_hidden_act="silu", use_bias=True, use_conv_bias=False, time_step_min=0.6), spelling=5),
+    Variant("bamba-listed", "Mamba-2 with two groups and limits of time steps, attention where it is listed, half of whose heads rotates; tied", "BambaForCausalLM",
+            sizes("bamba", num_hidden_layers=3, rms_norm_eps=1e-5, attn_layer_indices=[1], intermediate_size=24, attn_rotary_emb=4, mamba_n_heads=4, mamba_d_head=8,
+                  mamba_expand=1, mamba_n_groups=2, mamba_d_state=12, mamba_d_conv=4, mamba_conv_bias=True, mamba_proj_bias=False, mamba_chunk_size=8,
+                  time_step_limit=[0.4, 0.8], tie_word_embeddings=True, **v4(10000.0))),
+    Variant("bamba-bias", "biases everywhere, none of sums; wider heads", "BambaForCausalLM",
+            sizes("bamba", num_hidden_layers=2, rms_norm_eps=1e-6, attn_layer_indices=[0], head_dim=12, attention_bias=True, mlp_bias=True, mamba_n_heads=2,
+                  mamba_d_head="auto", mamba_expand=1, mamba_n_groups=1, mamba_d_state=16, mamba_d_conv=3, mamba_conv_bias=False, mamba_proj_bias=True,
+                  mamba_chunk_size=16, **v5(5000.0)), spelling=5),
+    Variant("falconh1-multipliers", "Mamba-2 and attention side by side, every multiplier, no inner norm", "FalconH1ForCausalLM",
+            sizes("falcon_h1", rms_norm_eps=1e-5, head_dim=8, intermediate_size=24, mamba_d_ssm=24, mamba_n_heads=3, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=16,
+                  mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=8, mamba_conv_bias=True, mamba_rms_norm=False, mamba_norm_before_gate=False, **H1, **v4(100000.0))),
+    Variant("falconh1-normed", "an inner norm in front of the gate, by groups; biases; no width of its own; tied", "FalconH1ForCausalLM",
+            sizes("falcon_h1", rms_norm_eps=1e-5, intermediate_size=20, mamba_d_ssm=None, mamba_n_heads=4, mamba_d_head="auto", mamba_n_groups=2, mamba_d_state=8,
+                  mamba_d_conv=3, mamba_expand=1, mamba_chunk_size=8, mamba_conv_bias=False, mamba_proj_bias=True, projectors_bias=True, attention_bias=True,
+                  mlp_bias=True, mamba_rms_norm=True, mamba_norm_before_gate=True, time_step_limit=[0.3, 1.1], tie_word_embeddings=True,
+                  **{**H1, "attention_in_multiplier": 0.8, "embedding_multiplier": 2.0}, **v5(10000.0)), spelling=5),
+    Variant("falconh1-folded", "multipliers in the weights, powers of two; no inner norm", "FalconH1ForCausalLM",
+            sizes("falcon_h1", rms_norm_eps=1e-5, head_dim=8, intermediate_size=24, mamba_d_ssm=24, mamba_n_heads=3, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=16,
+                  mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=8, mamba_conv_bias=True, mamba_rms_norm=False, mamba_norm_before_gate=False, **H1_TWOS,
+                  **v4(100000.0)), gguf="falcon-h1", files=False),
+    Variant("falconh1-gate", "an inner norm behind the gate, as the format can say it", "FalconH1ForCausalLM",
+            sizes("falcon_h1", rms_norm_eps=1e-5, head_dim=8, intermediate_size=20, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=8,
+                  mamba_d_conv=4, mamba_chunk_size=8, mamba_rms_norm=True, mamba_norm_before_gate=False, **H1_TWOS, **v4(10000.0)), gguf="falcon-h1", files=False),
+    # Keys and values of one width: the class saves its convolution in three equal parts whatever it is of.
+    Variant("olmohybrid-rope", "delta nets whose beta goes to 2 between attention with norms behind it and QK-norm; rope", "OlmoHybridForCausalLM",
+            sizes("olmo_hybrid", rms_norm_eps=1e-3, num_hidden_layers=3, intermediate_size=20, layer_types=["linear_attention", "full_attention", "linear_attention"],
+                  linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=12, linear_value_head_dim=12, linear_conv_kernel_dim=4,
+                  **v5(5000.0)), spelling=5),
+    Variant("olmohybrid-nope", "no positions, beta up to 1, heads of keys for two of values; tied", "OlmoHybridForCausalLM",
+            sizes("olmo_hybrid", rms_norm_eps=1e-6, num_hidden_layers=3, intermediate_size=16, hidden_size=24, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8,
+                  linear_value_head_dim=4,
+                  linear_conv_kernel_dim=3, linear_allow_neg_eigval=False, attention_bias=True, tie_word_embeddings=True,
+                  rope_parameters={"rope_type": "default", "rope_theta": None}), spelling=5),
 ]
