@@ -173,12 +173,31 @@ class Mapper {
       std::optional<FieldValue> wanted;  // of the first block that has the field
       for (size_t b = 0; b < d_.blocks.size() && !wanted; ++b)
         wanted = GetField(d_, d_.blocks[b].second, field.AsString());
-      LLMC_CHECK(wanted && wanted->kind == FieldValue::Kind::Int, "\"equal\" names a size");
+      if (!wanted) continue;  // no layer has the part
+      LLMC_CHECK(wanted->kind == FieldValue::Kind::Int, "\"equal\" names a size");
       if (v->value.kind != FieldValue::Kind::Int || v->container || v->value.integer != wanted->integer) {
         Fail(DiagKind::Unsupported, v->value.place,
              fmt::format("{} = {}; supported: equal to {} = {}", name, v->value.shown, field.AsString(),
                          wanted->integer));
       }
+    }
+  }
+
+  // Lists that have as many entries as a number, or as there are layers ("n_layers"; or one value for all of them).
+  void Entries() {
+    for (const auto& [key, count] : section_.Merged("entries")) {
+      const std::string name = WithArch(key, arch_);
+      mapped_.insert(name);
+      const auto found = config_.Find(name);
+      const bool layers = count.is(JsonKind::String);
+      if (!found || found->null || (!found->container && layers)) continue;
+      if (!found->container)
+        Fail(DiagKind::BadValue, found->value.place, fmt::format("{} must be a list, is {}", name, found->value.shown));
+      const int64_t wanted = layers ? d_.model.n_layers : count.AsInt();
+      const size_t have = config_.Values(name).value_or(std::vector<FieldValue>{}).size();
+      if (static_cast<int64_t>(have) != wanted)
+        Fail(DiagKind::BadValue, found->value.place,
+             fmt::format("{} has {} entries, must have {}", name, have, wanted));
     }
   }
 
@@ -368,6 +387,7 @@ Description Map(const ConfigSource& config, const std::vector<Json>& presets, co
   KeepUsedTensorRules(d);
   mapper.Equalities();
   mapper.Uniform();
+  mapper.Entries();
   CheckKeys(config, format, arch, mapper.mapped(), options);
   return std::move(d);
 }

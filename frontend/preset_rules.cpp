@@ -105,7 +105,8 @@ FieldValue Rules::Raw(const std::string& name, const Json& rule) const {
   if (Json keys = rule.Find("length")) return LengthOf(name, keys);
   if (rule.Find("entry") || rule.Find("last")) return EntryOf(rule);
   if (Json tensor = rule.Find("layers_with")) return LayersWith(tensor.AsString());
-  if (Json key = rule.Find("nonzero")) return Nonzero(KeyOf(key), rule);
+  if (Json key = rule.Find("nonzero")) return Nonzero(KeyOf(key), rule, true);
+  if (Json key = rule.Find("same")) return Nonzero(KeyOf(key), rule, false);
   if (Json keys = rule.Find("present")) {
     for (const Json& key : keys.items()) {
       auto v = config_->Find(KeyOf(key));
@@ -266,7 +267,7 @@ FieldValue Rules::FromKeys(const std::string& name, const Json& rule) const {
 }
 
 // The one number besides 0 that the key's list has, or the key's number.
-FieldValue Rules::Nonzero(const std::string& key, const Json& rule) const {
+FieldValue Rules::Nonzero(const std::string& key, const Json& rule, bool zeros) const {
   const auto found = config_->Find(key);
   if (!found || !found->container) {
     if (found && !found->null) return found->value;
@@ -277,10 +278,11 @@ FieldValue Rules::Nonzero(const std::string& key, const Json& rule) const {
   std::optional<FieldValue> number;
   const std::vector<FieldValue> values = config_->Values(key).value_or(std::vector<FieldValue>());
   for (const FieldValue& v : values) {
-    if (v.kind == FieldValue::Kind::Int && v.integer == 0) continue;
+    if (zeros && v.kind == FieldValue::Kind::Int && v.integer == 0) continue;
     if (number && TextOf(*number) != TextOf(v))
       Fail(DiagKind::Unsupported, found->value.place,
-           fmt::format("{} has {} and {}; supported: one number besides 0", key, number->shown, v.shown));
+           fmt::format("{} has {} and {}; supported: one number{}", key, number->shown, v.shown,
+                       zeros ? " besides 0" : ""));
     number = v;
   }
   if (!number) Fail(DiagKind::BadValue, found->value.place, fmt::format("{} has no number besides 0", key));
@@ -348,7 +350,7 @@ void CollectKeys(const Json& rule, const std::string& arch, std::set<std::string
     if (name == "keys" || name == "present" || name == "length") {
       for (const Json& key : value.items()) keys.insert(WithArch(key.AsString(), arch));
     } else if (name == "types" || name == "listed" || name == "letters" || name == "zero" || name == "nonzero" ||
-               name == "entry" || name == "last" || name == "where") {
+               name == "same" || name == "entry" || name == "last" || name == "where") {
       keys.insert(WithArch(value.AsString(), arch));
     } else {
       CollectKeys(value, arch, keys);

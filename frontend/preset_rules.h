@@ -38,7 +38,7 @@ class Rules {
   FieldValue LayersWith(std::string_view tensor) const;
   FieldValue LengthOf(const std::string& name, const Json& keys) const;
   FieldValue FromKeys(const std::string& name, const Json& rule) const;
-  FieldValue Nonzero(const std::string& key, const Json& rule) const;
+  FieldValue Nonzero(const std::string& key, const Json& rule, bool zeros) const;  // zeros: which don't count
   FieldValue Computed(const std::string& name, const Json& expression) const;
   double Number(const std::string& name, const Json& expression, Place& place) const;
   void RefuseBoth(std::string_view tensor, const Json& rule) const;

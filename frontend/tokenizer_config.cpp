@@ -167,6 +167,8 @@ std::vector<StatedToken> StatedTokens(const TokenizerConfigFiles& files, const T
     std::vector<PlacedToken> special = StandardTokens(files, defaults);
     AddExtraLists(files, special);
     for (const auto& [text, id] : files.added_tokens.members()) {
+      if (id.AsInt() < 0)
+        Fail(DiagKind::BadValue, id.place(), fmt::format("tokenizer: {} is no id of {}", id.AsInt(), JsonQuote(text)));
       const bool named = IsSpecial(special, text);
       out.push_back({id.AsInt(), {std::string(text), -1, named ? kAddedSpecial : 0, !named}, id.place()});
     }

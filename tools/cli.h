@@ -107,7 +107,8 @@ struct TraceFlags {
 
 struct ProfileFlags {
   std::string plan;
-  uint32_t prompt = 256, count = 32, repeats = 3, threads = 0;  // tokens; measured prompts; 0: the cores
+  std::optional<uint32_t> prompt, count;  // tokens; 256 and 32, or what the context has room for
+  uint32_t repeats = 3, threads = 0;      // measured prompts; 0: the cores
   bool layers = false, json = false;
 };
 

@@ -310,8 +310,12 @@ int Dispatch(int argc, char** argv) {
   ProfileFlags profile;
   CLI::App* profile_app = app.add_subcommand("profile", "where the time of a prompt and of a token goes, by ops");
   profile_app->add_option("PLAN", profile.plan, "plan")->required();
-  profile_app->add_option("-p", profile.prompt, "tokens of the prompt (default 256)")->type_name("N");
-  profile_app->add_option("-n", profile.count, "measured decodes behind it (default 32)")->type_name("N");
+  profile_app->add_option("-p", profile.prompt, "tokens of the prompt (default 256, or half of the context)")
+      ->type_name("N")
+      ->check(CLI::Range(1U, UINT32_MAX));
+  profile_app->add_option("-n", profile.count, "measured decodes behind it (default 32)")
+      ->type_name("N")
+      ->check(CLI::Range(0U, UINT32_MAX));
   profile_app->add_option("-r", profile.repeats, "measured prompts (default 3)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));

@@ -104,5 +104,28 @@ TEST(PresetValues, ExpertsInMxfp4) {
   ErrorFor(DiagKind::MissingKey, config(R"("rope_scaling": {"rope_type": "yarn"}, )"));
 }
 
+// A list has as many entries as its meaning has parts, and a number that isn't used is not passed over.
+TEST(PresetValues, ListsAreWhole) {
+  const auto changed = [](const std::string& golden, const std::string& key, const std::string& value) {
+    std::string text = test::ReadBytes(test::kData + "golden/" + golden + "/config.json");
+    const size_t at = text.find("\"" + key + "\": [");
+    EXPECT_NE(at, std::string::npos) << golden << ": " << key;
+    const size_t begin = text.find('[', at), end = text.find(']', begin);
+    return text.replace(begin, end + 1 - begin, value);
+  };
+  for (const char* value : {"[0.75, 1.25]", "[]", "[1, 1, 1, 1, 1, 1]", "7"})
+    ErrorFor(DiagKind::BadValue, changed("falconh1-normed", "ssm_multipliers", value));
+  ErrorFor(DiagKind::BadValue, changed("falconh1-normed", "mlp_multipliers", "[0.5]"));
+  ErrorFor(DiagKind::BadValue, changed("falconh1-normed", "time_step_limit", "[0.3]"));
+  ErrorFor(DiagKind::BadValue, changed("hunyuanmoe-alpha", "moe_topk", "[2, 2, 2]"));
+  ErrorFor(DiagKind::Unsupported, changed("hunyuanmoe-alpha", "moe_topk", "[0, 2]"));
+  Describe(changed("hunyuanmoe-alpha", "moe_topk", "2"));
+  // Every layer attends: nothing has the size that a key repeats.
+  Describe(changed("bamba-listed", "attn_layer_indices", "[0, 1, 2]"));
+  std::string alone = test::ReadBytes(test::kData + "golden/hunyuanmoe-alpha/config.json");
+  alone.replace(alone.find("\"type\": \"dynamic\","), 18, "");
+  ErrorFor(DiagKind::Unsupported, alone);
+}
+
 }  // namespace
 }  // namespace llmc

@@ -190,6 +190,10 @@ TEST(HfTokenizer, TokensOfTheConfiguration) {
       EXPECT_EQ(lowered.stop_ids, std::vector<int32_t>({row.eos})) << row.config << row.map;
     }
   }
+  Parts negative;
+  negative.config = "{}";
+  negative.added_tokens = R"({"<m>": -1})";
+  ExpectRefused([&] { LowerHfTokenizer(negative.Files(), 0); }, DiagKind::BadValue, "-1 is no id");
 }
 
 TEST(HfTokenizer, RefusesWhatItCannotHonour) {

@@ -89,7 +89,7 @@ TEST(Refused, Constants) {
   EXPECT_EQ(linear(22, kernels::kRows), "step 0: kernel linear_a8: over 5 isn't a division that the kernel knows");
   EXPECT_EQ(linear(8, 1), "step 0: kernel linear_a8: a pair that isn't interleaved");
   EXPECT_EQ(linear(9, math::kActivations + 1), "step 0: kernel linear_a8: act 10 isn't in 0..9");
-  EXPECT_EQ(linear(12, kernels::kThens), "step 0: kernel linear_a8: then0 8 isn't a step that the kernel knows");
+  EXPECT_EQ(linear(12, kernels::kThens), "step 0: kernel linear_a8: then0 9 isn't a step that the kernel knows");
   EXPECT_EQ(linear(13, kernels::kThenAct | math::kActivations << 8),
             "step 0: kernel linear_a8: then1 2306 isn't a step that the kernel knows");
   EXPECT_EQ(linear(24, 1), "step 0: kernel linear_a8: claimed, in a list of steps");

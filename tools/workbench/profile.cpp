@@ -128,7 +128,7 @@ void AddCosts(const Module& module, const ProfiledCode& code, size_t f, int64_t 
 size_t IndexOf(const Module& module, const std::string& name) {
   for (size_t f = 0; f < module.funcs.size(); ++f)
     if (module.funcs[f].name == name) return f;
-  throw UsageError(fmt::format("the plan has no phase {}: encoders have no profile yet", name));
+  Fail(DiagKind::Unsupported, {module.name, ""}, fmt::format("no phase {}: encoders have no profile yet", name));
 }
 
 }  // namespace
@@ -150,11 +150,15 @@ Profile MeasureProfile(const std::string& path, const ProfileOptions& options) {
                           static_cast<int>(UsableCores()));
   MakeSteps(executable, [&](const std::string& name) { return code.Entry(name); }, path);
   Session session(executable, session_options);
-  const uint32_t needed = options.prompt + options.decodes;
-  if (options.prompt == 0 || needed > session.context())
-    throw PlanError(fmt::format("{}: {} positions are measured, the context has {}", path, needed, session.context()));
+  const uint32_t context = session.context();
+  const uint32_t length = options.prompt.value_or(std::min(256U, std::max(context / 2, 1U)));
+  const uint32_t decodes = options.decodes.value_or(std::min(32U, context - std::min(length, context)));
+  if (length == 0 || uint64_t{length} + decodes > context)
+    throw PlanError(
+        fmt::format("{}: a prompt of {} and {} decodes (-p, -n): they are at least 1 and 0, and the context has {}",
+                    path, length, decodes, context));
 
-  std::vector<int32_t> prompt(options.prompt);
+  std::vector<int32_t> prompt(length);
   SamplerRandom random(1);
   for (int32_t& id : prompt) id = static_cast<int32_t>(random.Next() % session.vocab());
   Profile profile{code.target(), session.threads(), 0, {}};
@@ -174,7 +178,7 @@ Profile MeasureProfile(const std::string& path, const ProfileOptions& options) {
     }
     if (round > 0) prompts.Sample(wall);
   }
-  for (uint32_t n = 0; n < options.decodes; ++n) {
+  for (uint32_t n = 0; n < decodes; ++n) {
     const uint64_t before = NowNanoseconds();
     session.Decode(prompt[n % prompt.size()]);
     const double wall = static_cast<double>(NowNanoseconds() - before) * 1e-9;
@@ -185,20 +189,20 @@ Profile MeasureProfile(const std::string& path, const ProfileOptions& options) {
                       static_cast<double>(std::max<uint64_t>(1, TimeStamp() - start_ticks));
   profile.stream = session.StreamWeights();
 
-  if (options.prompt > 1) {
+  if (length > 1) {
     PhaseProfile& of_prompt = profile.phases.emplace_back(PhaseOf(module, code, prefill));
-    of_prompt.rows = std::min(chunk, options.prompt);
-    of_prompt.calls = (options.prompt + chunk - 1) / chunk;
-    for (uint32_t at = 0; at < options.prompt; at += chunk) {
-      const int64_t rows = std::min(chunk, options.prompt - at);
+    of_prompt.rows = std::min(chunk, length);
+    of_prompt.calls = (length + chunk - 1) / chunk;
+    for (uint32_t at = 0; at < length; at += chunk) {
+      const int64_t rows = std::min(chunk, length - at);
       if (rows > 1) AddCosts(module, code, prefill, rows, at + rows, of_prompt);
     }
     prompts.Finish(tick, of_prompt);
   }
-  if (options.decodes > 0) {
+  if (decodes > 0) {
     PhaseProfile& of_token = profile.phases.emplace_back(PhaseOf(module, code, decode));
     of_token.rows = of_token.calls = 1;
-    AddCosts(module, code, decode, 1, options.prompt + options.decodes / 2, of_token);
+    AddCosts(module, code, decode, 1, length + decodes / 2, of_token);
     tokens.Finish(tick, of_token);
   }
   return profile;

@@ -2,6 +2,7 @@
 // the ops of the final IR that each call computes.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,11 @@
 namespace llmc {
 
 struct ProfileOptions {
-  uint32_t prompt = 256;  // tokens before the measured decodes, and of the prefill that is measured
-  uint32_t decodes = 32;  // 0: prefill alone
+  // Tokens of the measured prompts, and decodes behind the last one (0: none). Not given: 256 and 32, or half of a context
+  // that is smaller and what is left of it.
+  std::optional<uint32_t> prompt, decodes;
   uint32_t prefills = 3;  // measured ones; one more comes first
   uint32_t threads = 0;   // 0: the cores this process may use
-  bool by_layer = false;  // a row a layer beside the rows of parts
 };
 
 // Times are of the median call, in seconds.
